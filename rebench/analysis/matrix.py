@@ -9,8 +9,9 @@ from typing import Literal, TypeAlias
 import pandas as pd
 
 from rebench.analysis.choices import Selection
+from rebench.analysis.curve import rank_curve
 from rebench.analysis.improvement import crossed_difference
-from rebench.analysis.movement import holm, rank_curve
+from rebench.analysis.p_values import holm
 from rebench.analysis.paired import Accuracies, Paired, read_accuracies
 from rebench.errors import InputError, UnknownNameError
 from rebench.tables.columns import usual_split

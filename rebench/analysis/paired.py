@@ -180,6 +180,11 @@ class Paired:
         """Whether both tables are of the same seeds."""
         return self.before.seeds == self.after.seeds
 
+    @property
+    def fewest_seeds(self) -> int:
+        """The smaller number of seeds that most cells have (`whole`) in the two tables."""
+        return min(len(self.whole.before.seeds), len(self.whole.after.seeds))
+
     def chosen_by(self, third: Accuracies) -> Paired:
         """The pair of the cells that a third table has, which chooses the top K % of them."""
         shared, mine, its = np.intersect1d(self.before.cells, third.cells, True, True)

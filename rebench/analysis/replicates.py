@@ -25,7 +25,6 @@ from rebench.analysis.seed_noise import Rng
 __all__ = [
     "FEWEST_CLASSES",
     "assumed_equal",
-    "bootstrap_p_values",
     "shared_seed_bias",
     "with_replicates",
 ]
@@ -95,28 +94,3 @@ def shared_seed_bias(top_percent: Sequence[float], tables: int) -> Floats:
     Seed tau is the geometric mean of the agreement in both tables, so one table counts half.
     """
     return tables / 2 * np.interp(top_percent, list(_BIAS), list(_BIAS.values()))
-
-
-def bootstrap_p_values(drop: Floats, excess: Floats) -> tuple[Floats, Floats]:
-    """Return one-sided p-values [K] of no drop: for each K alone, and for all K together.
-
-    The share of bootstrap draws that lie as far above the estimate as the estimate lies above what
-    no change would give; for all K together, of the largest such distance over K in units of its
-    standard deviation (Westfall & Young 1993).
-
-    Args:
-        drop: [1 + draws, K] the estimate and its bootstrap draws; NaN where there is none.
-        excess: [K] the drop that is expected without a change.
-    """
-    p_values = np.full((2, drop.shape[1]), np.nan)
-    known = np.isfinite(drop[0]) & (np.isfinite(drop[1:]).sum(axis=0) >= 2)
-    if known.any():
-        value, drawn = drop[0, known], drop[1:, known]
-        scale = np.maximum(np.nanstd(drawn, axis=0), 1e-12)
-        seen = (value - excess[known]) / scale
-        chance = np.nan_to_num((drawn - value) / scale, nan=-np.inf)
-        draws = 1 + np.isfinite(drawn).sum(axis=0)
-        p_values[0, known] = (1 + (chance >= seen).sum(axis=0)) / draws
-        largest = chance.max(axis=1)[:, None]
-        p_values[1, known] = (1 + (largest >= seen).sum(axis=0)) / draws
-    return p_values[0], p_values[1]

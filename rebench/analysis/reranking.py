@@ -16,8 +16,8 @@ from numpy.typing import ArrayLike
 
 from rebench.analysis.choices import MOST_DRAWS, TOP_PERCENT, Selection
 from rebench.analysis.concordance import MIN_CELLS
+from rebench.analysis.curve import rank_curve
 from rebench.analysis.improvement import improvement
-from rebench.analysis.movement import rank_curve
 from rebench.analysis.paired import Accuracies, Paired, read_accuracies
 from rebench.analysis.ranking import of_means, seed_jackknife
 from rebench.analysis.replicates import assumed_equal

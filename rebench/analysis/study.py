@@ -11,7 +11,7 @@ from typing import Final, get_args
 import pandas as pd
 
 from rebench.analysis.choices import Choices, Selection
-from rebench.analysis.movement import holm
+from rebench.analysis.p_values import holm
 from rebench.analysis.paired import Accuracies, Paired, read_accuracies
 from rebench.analysis.reranking import Contrast, Reranking, rerank, third_table
 from rebench.errors import InputError, UnknownNameError

@@ -21,7 +21,7 @@ from results_file import publish, scaled  # noqa: E402 - after the path
 
 from rebench.analysis import TOP_PERCENT, Paired, agreement  # noqa: E402 - after the path
 from rebench.analysis.concordance import tau_curves, top_sizes  # noqa: E402 - after the path
-from rebench.analysis.movement import exchange_p_values  # noqa: E402 - after the path
+from rebench.analysis.exchange import exchange_p_values  # noqa: E402 - after the path
 
 MEASURES = ("rebench/analysis",)
 CELLS = scaled(15_625, 200)

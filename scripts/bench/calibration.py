@@ -39,7 +39,7 @@ sys.path[:0] = [str(PROJECT)]
 from results_file import RESULTS, kept, publish  # noqa: E402 - after the path
 
 from rebench.analysis import TOP_PERCENT, Accuracies, Paired  # noqa: E402 - after the path
-from rebench.analysis.movement import rank_curve  # noqa: E402 - after the path
+from rebench.analysis.curve import rank_curve  # noqa: E402 - after the path
 
 Floats = NDArray[np.float64]
 

@@ -12,8 +12,10 @@ from simulated_tables import runs, world
 from support import PROJECT
 
 from rebench.analysis import TOP_PERCENT, Paired, agreement
+from rebench.analysis.common_scale import unchanged
 from rebench.analysis.concordance import dense_codes, top_mask
-from rebench.analysis.movement import Exchange, exchange_p_values, rank_curve, unchanged
+from rebench.analysis.curve import rank_curve
+from rebench.analysis.exchange import Exchange, exchange_p_values
 from rebench.analysis.seed_noise import centred
 
 sys.path.append(str(PROJECT / "scripts" / "bench"))

@@ -11,8 +11,8 @@ from cells import trainable_networks
 from cells.classes import functional_classes
 from rebench.analysis import Accuracies, Paired
 from rebench.analysis.concordance import tau_curves
+from rebench.analysis.exchange import Exchange
 from rebench.analysis.improvement import improvement
-from rebench.analysis.movement import Exchange
 from rebench.analysis.ranking import resampled
 
 

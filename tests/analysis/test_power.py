@@ -8,7 +8,7 @@ from simulated_tables import runs, world
 
 from rebench.analysis import Accuracies, Paired, SeedNoise
 from rebench.analysis.concordance import top_mask
-from rebench.analysis.movement import exchange_p_values
+from rebench.analysis.exchange import exchange_p_values
 from rebench.analysis.power import power
 from rebench.analysis.seed_noise import centred
 from rebench.errors import InputError

@@ -14,7 +14,8 @@ from support import PROJECT
 from cells.classes import trainable_networks
 from rebench.analysis import Accuracies, Paired, rerank
 from rebench.analysis.equal_cells import EqualCells, equal_cell_tau, partners
-from rebench.analysis.replicates import bootstrap_p_values, shared_seed_bias, with_replicates
+from rebench.analysis.p_values import bootstrap_p_values
+from rebench.analysis.replicates import shared_seed_bias, with_replicates
 
 CELLS = np.sort(np.random.default_rng(0).choice(15_625, 3000, replace=False))
 

@@ -9,7 +9,7 @@ from report_tables import published_table, run_table, studied
 
 from rebench.analysis import Choices, Study, compare
 from rebench.analysis.matrix import read_rankings, tau_matrix
-from rebench.analysis.movement import holm
+from rebench.analysis.p_values import holm
 from rebench.analysis.study import study
 from rebench.errors import InputError
 

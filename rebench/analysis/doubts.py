@@ -1,0 +1,154 @@
+"""Reasons to doubt the test of a comparison: divergence, unequal noise, seeds that favour cells."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from rebench.analysis.common_scale import FEW_CELLS, LEAST_SD, means_and_noise, on_scale_of
+from rebench.analysis.concordance import Floats
+from rebench.analysis.left_out import differ
+from rebench.analysis.paired import Accuracies, Paired
+from rebench.analysis.seed_noise import pooled_sd
+
+__all__ = ["FEWEST_SEEDS", "Doubts", "doubts_of"]
+
+FEWEST_SEEDS: Final = 3
+"""With fewer seeds, the effect of a seed on single cells cannot be told from noise."""
+# A seed that favours some cells is believed sooner than other faults: three seeds show it late, and
+# the jackknife that follows costs few findings.
+_FAVOURED: Final = 0.05
+_MARKED: Final = 1.1
+_DEALS: Final = 199
+# Differences between tables beyond so many median distances count as these, not to hide others.
+_CLIPPED: Final = 4.0
+# Noise that differs by less than this is not mentioned.
+_UNEQUAL: Final = 1.5
+# The same of noise that differs by rank: by how much, from the cells in which one table is the
+# noisier one to those in which the other is, as a logarithm. Without a change it is .2 to .8, up to
+# 2.7 between recipes of the table `mini`.
+_UNEVEN: Final = 3.0
+_AT_ONCE: Final = 1 << 20
+
+
+class Doubts(NamedTuple):
+    """What to say, and what follows from it."""
+
+    notes: tuple[str, ...]
+    refused: bool
+    """Whether no p-value can be given."""
+    by_seed: bool
+    """Whether the effect of a seed differs between cells: these are then not independent."""
+
+
+def doubts_of(paired: Paired, rng: np.random.Generator) -> Doubts:
+    """Look for one-sided divergence, unequal noise, missing runs and seeds that favour cells."""
+    first, second = tables = (paired.before, paired.after)
+    notes = []
+    failed = [_failed_by_chance(table) for table in tables]
+    runs = [int(table.counts.sum()) for table in tables]
+    if diverged := differ(failed, runs):
+        notes.append(
+            f"{failed[0]} of {runs[0]} runs of {first.name} diverged where other seeds of the "
+            f"cell did not, and {failed[1]} of {runs[1]} of {second.name}: which cells fail is "
+            "chance of a kind that the other table does not show, so no p-value is given; leave "
+            "these runs out of both to compare the others"
+        )
+    both = first.has_seeds and second.has_seeds
+    sds = [float(np.median(table.run_sd)) for table in tables if both]
+    if both and max(sds) > _UNEQUAL * min(sds):
+        notes.append(
+            f"standard deviations of a run: {first.name} {sds[0]:.2g}, {second.name} "
+            f"{sds[1]:.2g}; the interval of `drop` allows for it"
+        )
+    if uneven := both and _noise_by_rank(paired) > _UNEVEN:
+        notes.append(
+            f"where {first.name} is noisy {second.name} is not, and the other way round, "
+            "on a scale that makes their accuracies alike: one of them saturates, so runs cannot "
+            "be exchanged: no p-value is given, and `drop` may differ from 0 where nothing changed"
+        )
+    if favoured := _favoured(paired, rng) <= _FAVOURED:
+        notes.append(
+            f"seeds of {first.name} or of {second.name} seem to favour some cells: p-values and "
+            "intervals of `drop` allow for "
+            + (
+                "it by a jackknife"
+                if paired.fewest_seeds >= FEWEST_SEEDS
+                else "all noise to be of this kind, which is much; three seeds of each table would "
+                "say how much is"
+            )
+        )
+    elif paired.fewest_seeds == 2 and len(paired) < FEW_CELLS:
+        notes.append(
+            f"with two seeds and {len(paired)} cells it cannot be checked whether the effect of a "
+            "seed differs between cells: intervals may be too narrow"
+        )
+    return Doubts(tuple(notes), diverged or uneven, favoured)
+
+
+def _failed_by_chance(table: Accuracies) -> int:
+    """How many runs diverged of cells that have runs that did not."""
+    if table.diverged is None:
+        return 0
+    failed = table.diverged & np.isfinite(table.runs)
+    return int(failed[failed.sum(axis=1) < table.counts].sum())
+
+
+def _noise_by_rank(paired: Paired) -> float:
+    """How much the two tables' noise differs from cell to cell, on one scale, as a logarithm."""
+    scaled = on_scale_of(paired.before.centred, paired.after.centred)
+    own, other = paired.before.run_sd, pooled_sd(scaled)
+    known = (own > LEAST_SD) & (other > LEAST_SD)
+    if not known.any():
+        return 0.0
+    low, high = np.quantile(np.log(other[known] / own[known]), [0.1, 0.9])
+    return float(high - low)
+
+
+def _favoured(paired: Paired, rng: np.random.Generator) -> float:
+    """P-value of a seed's favouring some cells over others, beyond what it adds to all.
+
+    If so, what it adds is one pattern over cells, and likely the same in both tables: of the
+    residuals of all runs, in standard deviations of a run, one singular value is large, larger than
+    where the residuals of every class of cells are dealt to other seeds of their table. Two seeds
+    leave one column of residuals: the difference between the tables is then one more.
+    """
+    whole = paired.whole
+    tables = [table for table in (whole.before, whole.after) if len(table.seeds) > 1]
+    if not tables:
+        return 1.0
+    residuals = [
+        (table.centred - table.centred_means[:, None]) / table.run_sd[:, None] for table in tables
+    ]
+    columns = residuals
+    if paired.fewest_seeds < FEWEST_SEEDS:
+        first = whole.before.centred
+        means, noise = means_and_noise(first, on_scale_of(first, whole.after.centred))
+        apart = (means[0] - means[1]) / np.sqrt(np.maximum(noise.sum(axis=0), LEAST_SD**2))
+        apart -= np.median(apart)
+        most = _CLIPPED * np.median(np.abs(apart))
+        apart = np.clip(apart, -most, most)
+        columns = [*residuals, apart[:, None] / max(apart.std(), LEAST_SD)]
+    orders = [np.tile(np.arange(len(t.seeds)), (whole.classes.max() + 1, 1)) for t in tables]
+
+    def squares(deals: int) -> Floats:
+        dealt = [
+            np.take_along_axis(
+                rest[None],
+                rng.permuted(np.tile(order, (deals, 1, 1)), axis=2)[:, whole.classes],
+                axis=2,
+            )
+            for rest, order in zip(residuals, orders, strict=True)
+        ]
+        apart = [np.broadcast_to(x, (len(dealt[0]), *x.shape)) for x in columns[len(residuals) :]]
+        together = np.concatenate([*dealt, *apart], axis=2)
+        return np.swapaxes(together, 1, 2) @ together
+
+    seen = np.concatenate(columns, axis=1)
+    step = max(1, _AT_ONCE // seen.size)
+    null = [squares(min(step, _DEALS - start)) for start in range(0, _DEALS, step)]
+    largest = np.linalg.eigvalsh(np.concatenate([(seen.T @ seen)[None], *null]))[:, -1]
+    # What large tables show of two seeds may be too little to matter.
+    little = len(columns) > len(residuals) and largest[0] < _MARKED * np.median(largest[1:])
+    return 1.0 if little else float((largest >= largest[0] - 1e-9).mean())

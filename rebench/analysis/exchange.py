@@ -1,0 +1,142 @@
+"""A permutation test of no change: runs are dealt between two tables.
+
+The test has no model behind its null. If a cell's runs in both tables have one true accuracy and
+one distribution of noise, whatever its shape, it is chance which of them are in which table.
+Dealing them again, cell by cell, gives tables that differ by seeds alone and could as well have
+been seen. The conditions (one scale, noise of one size) are in `docs/explanation/analysis.md`,
+with the power that is lost and the rate of false findings.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rebench.analysis.choices import TOP_PERCENT, Selection
+from rebench.analysis.common_scale import on_scale_of, unchanged
+from rebench.analysis.concordance import (
+    MIN_CELLS,
+    Floats,
+    Ints,
+    dense_codes,
+    top_sizes,
+    top_tau,
+)
+from rebench.analysis.p_values import p_values_of
+from rebench.analysis.paired import Paired
+from rebench.analysis.ranking import top_masks
+from rebench.analysis.seed_noise import Rng
+
+__all__ = ["Exchange", "exchange_p_values"]
+
+# More ways to deal out the runs of a cell than this are sampled.
+_MAX_DEALS: Final = 2000
+_AT_ONCE: Final = 1 << 20
+
+
+def exchange_p_values(
+    paired: Paired,
+    top_percent: Sequence[float] = TOP_PERCENT,
+    *,
+    by: Selection = "benchmark",
+    draws: int = 999,
+    rng: Rng = None,
+) -> tuple[Floats, Floats]:
+    """P-values [K] of no change, one-sided: single, and adjusted for looking at every K.
+
+    The null hypothesis: on some common scale, every cell has one true accuracy in both tables. The
+    statistic is tau of the means over seeds, which see most. Adjusted is by the distribution of the
+    largest drop over all K (Westfall & Young 1993). NaN where fewer than `MIN_CELLS` cells are
+    left, and where neither table has two seeds of a cell: then nothing says what noise is.
+    """
+    rng = np.random.default_rng(rng)
+    sizes = top_sizes(len(paired), top_percent)
+    masks = None if paired.third is None else top_masks(paired, top_percent)
+
+    def curves(first: Ints, second: Ints) -> tuple[Floats, Ints]:
+        if masks is None:
+            return top_tau(first, second, sizes, by)
+        own = [top_tau(first[:, rows], second[:, rows], [rows.sum()]) for rows in masks]
+        return np.hstack([tau for tau, _ in own]), np.hstack([taken for _, taken in own])
+
+    means = (table.centred_means[None] for table in (paired.before, paired.after))
+    observed, taken = curves(*map(dense_codes, means))
+    enough = (taken[0] >= MIN_CELLS) & (paired.before.has_seeds or paired.after.has_seeds)
+    p_value, p_family = np.full((2, len(enough)), np.nan)
+    if enough.any():
+        exchange = Exchange.build(paired.before.centred, paired.after.centred, paired.classes, rng)
+        dealt = np.concatenate([curves(*tables)[0] for tables in exchange.draw(draws, rng)])
+        p_value[enough], p_family[enough] = p_values_of(observed[0, enough], dealt[:, enough])
+    return p_value, p_family
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Exchange:
+    """Every way to deal out the runs of each cell, as codes that order as the means do."""
+
+    n_deals: Ints
+    """[cells] how many ways there are."""
+    blocks: Ints
+    """[cells] numbers of the blocks of cells that are dealt alike."""
+    first: Ints
+    """[cells, deals] of the means of the runs dealt to the first table."""
+    second: Ints
+    """[cells, deals] of the means of the others."""
+
+    @classmethod
+    def build(cls, a: Floats, b: Floats, classes: Ints, rng: np.random.Generator) -> Exchange:
+        """Prepare `centred` [cells, seeds] of the same cells, NaN where a seed is missing.
+
+        `rng` is used only where there are too many deals to list. Cells of one of the `classes`
+        (numbers [cells]) with as many runs are dealt alike, whatever their runs have in common.
+        """
+        b = on_scale_of(a, b)
+        counts = np.stack([np.isfinite(a).sum(axis=1), np.isfinite(b).sum(axis=1)], axis=1)
+        runs = np.concatenate([a, b], axis=1)
+        centre, apart = unchanged(a, b, counts)
+        kinds = np.unique(counts, axis=0)
+        listed = [_deals(int(k_a), int(k_b), rng) for k_a, k_b in kinds]
+        means = np.zeros((2, len(a), max(len(deals) for deals in listed)))
+        n_deals = np.empty(len(a), dtype=np.int64)
+        for kind, deals in zip(kinds, listed, strict=True):
+            rows = np.flatnonzero((counts == kind).all(axis=1))
+            seen = runs[rows]
+            values = seen[np.isfinite(seen)].reshape(len(rows), kind.sum())
+            n_deals[rows] = len(deals)
+            difference = values @ (deals / kind[0] - ~deals / kind[1]).T
+            for side in (0, 1):
+                dealt = centre[rows, None] + apart[side, rows, None] * difference
+                means[side, rows, : len(deals)] = dealt
+        first, second = (dense_codes(table.reshape(1, -1)).reshape(table.shape) for table in means)
+        alike = np.column_stack([classes, counts])
+        blocks = np.unique(alike, axis=0, return_inverse=True)[1].reshape(-1)
+        return cls(n_deals=n_deals, blocks=blocks, first=first, second=second)
+
+    def draw(self, draws: int, rng: np.random.Generator) -> Iterator[tuple[Ints, Ints]]:
+        """Deal all runs out anew `draws` times; yield codes [some draws, cells] of both tables."""
+        cells = np.arange(len(self.n_deals))
+        _, one_of_each = np.unique(self.blocks, return_index=True)
+        step = max(1, _AT_ONCE // len(cells))
+        for start in range(0, draws, step):
+            size = (min(step, draws - start), len(one_of_each))
+            deal = rng.integers(0, self.n_deals[one_of_each], size=size)[:, self.blocks]
+            yield self.first[cells, deal], self.second[cells, deal]
+
+
+def _deals(k_a: int, k_b: int, rng: np.random.Generator) -> NDArray[np.bool_]:
+    """[deals, k_a + k_b]: which runs the first table gets; all ways, or a sample."""
+    total = k_a + k_b
+    if math.comb(total, k_a) > _MAX_DEALS:
+        order = np.argsort(rng.random((_MAX_DEALS, total)), axis=1)
+        return np.asarray(order < k_a)
+    chosen = list(itertools.combinations(range(total), k_a))
+    deals = np.zeros((len(chosen), total), dtype=bool)
+    for row, places in enumerate(chosen):
+        deals[row, places] = True
+    return deals

@@ -1,0 +1,106 @@
+"""Runs that are left out of a comparison: one table lacks bad runs, or has runs that collapsed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import ndimage, special
+
+from rebench.analysis.common_scale import LEAST_SD
+from rebench.analysis.paired import Accuracies, Paired
+from rebench.analysis.seed_noise import means_of, pooled, reach
+
+__all__ = ["differ", "without_gaps", "without_outliers"]
+
+# What is said of a table is wrong of one clean table in a hundred.
+_SURE: Final = 0.01
+# Missing bad runs are believed sooner: what follows costs few findings.
+_LIKELY: Final = 0.05
+# Variances below this share of what is usual are too small.
+_QUIETER: Final = 0.8
+# A run is far below the best run of its cell: so far in standard deviations of a run.
+_FAR: Final = 7.0
+
+
+def without_gaps(paired: Paired) -> tuple[Paired, list[str]]:
+    """The pair, or its cells that lack no run if the bad runs of one table seem to be missing."""
+    tables = (paired.before, paired.after)
+    sizes = [table.side_by_side[0].size for table in tables]
+    lacking = [
+        max(size - int(table.counts.sum()), 0) for size, table in zip(sizes, tables, strict=True)
+    ]
+    if not differ(lacking, sizes):
+        return paired, []
+    note = f"{lacking[0]} runs of {tables[0].name} are missing and {lacking[1]} of {tables[1].name}"
+    if not _best_are_left(tables[int(np.argmax(lacking))]):
+        return paired, [f"{note}: if the bad ones are, their cells look better than they are"]
+    told = "the runs of cells that lack one lie closer together than those of other cells"
+    return paired.whole, [f"{note}, and {told}: all figures are of the cells that lack none"]
+
+
+def _best_are_left(table: Accuracies) -> bool:
+    """Whether runs of cells that lack some spread less than noise, as if the worst were missing."""
+    counts, means = table.counts, table.means
+    fewer = (counts >= 2) & (counts < table.side_by_side[0].shape[1])
+    freedom = np.maximum(counts - 1, 0)
+    squares = np.nansum((table.centred - table.centred_means[:, None]) ** 2, axis=1)
+    usual = pooled(np.where(fewer, 0, squares), np.where(fewer, 0, freedom), means)
+    known = fewer & (usual > LEAST_SD**2)
+    spread, n = float((squares[known] / usual[known]).sum()), int(freedom[known].sum())
+    return bool(n and spread < _QUIETER * n and special.chdtr(n, spread) <= _LIKELY)
+
+
+def without_outliers(paired: Paired) -> tuple[Paired, list[str]]:
+    """The pair without runs that collapsed, if one table has more of them than chance explains.
+
+    Such a run lies far below the best run of its cell, compared with the noise of similar cells,
+    but has not diverged. The exchange of runs would take it for a change of the ranking.
+    """
+    tables = (paired.before, paired.after)
+    outlying = [_outlying(table) for table in tables]
+    counts = [int(own.sum()) for own in outlying]
+    runs = [int(table.counts.sum()) for table in tables]
+    if not (all(table.has_seeds for table in tables) and differ(counts, runs)):
+        return paired, []
+    before, after = (
+        replace(table, runs=np.where(own, np.nan, table.runs))
+        for table, own in zip(tables, outlying, strict=True)
+    )
+    note = (
+        f"{counts[0]} of {runs[0]} runs of {tables[0].name} and {counts[1]} of {runs[1]} of "
+        f"{tables[1].name} lie more than {_FAR:g} standard deviations below the best run of their "
+        "cell: these runs are left out of tau, noise, `drop` and the test"
+    )
+    return replace(paired, before=before, after=after), [note]
+
+
+def _outlying(table: Accuracies) -> NDArray[np.bool_]:
+    """Which runs [cells, seeds] lie far below the best run of their cell, and did not diverge."""
+    runs = table.centred
+    best = np.nanmax(runs, axis=1)
+    several = table.counts >= 2
+    if not several.any():
+        return np.zeros(runs.shape, dtype=bool)
+    freedom = np.maximum(table.counts - 1, 1)
+    squares = np.nansum((runs - means_of(runs)[:, None]) ** 2, axis=1)
+    # The median of a variance of so many degrees of freedom; collapsed runs do not move it.
+    variance = squares / special.chdtri(freedom, 0.5)
+    order = np.argsort(np.where(several, best, np.inf), kind="stable")[: several.sum()]
+    sd = np.full(len(runs), np.inf)
+    size = 2 * reach(len(order)) + 1
+    sd[order] = np.sqrt(ndimage.median_filter(variance[order], size=size, mode="mirror"))
+    far: NDArray[np.bool_] = best[:, None] - runs > _FAR * np.maximum(sd, LEAST_SD)[:, None]
+    return far if table.diverged is None else far & ~table.diverged
+
+
+def differ(counts: list[int], of: list[int]) -> bool:
+    """Whether two shares differ by more than chance: the exact test of one, given their sum."""
+    if min(of) == 0:
+        return False
+    high = int(counts[1] * of[0] > counts[0] * of[1])
+    # Given the sum, the larger count is binomial if the shares are equal.
+    share = of[high] / sum(of)
+    return bool(special.bdtrc(counts[high] - 1, sum(counts), share) <= _SURE) and counts[high] > 0
