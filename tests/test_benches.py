@@ -22,6 +22,7 @@ BENCHES = {
     "precision": ["--cells=11,284"],
     "query": [],
     "search": [],
+    "search_compare": [],
     "startup": ["--repeats", "1"],
     "train": [
         "--cells=11",

@@ -22,6 +22,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
+from threadpoolctl import threadpool_limits
 
 from rebench.analysis.seed_noise import SeedNoise
 from rebench.arguments import Between, checked
@@ -282,12 +283,14 @@ def run_all(
     """
     budget = budget or paper_budget(table)
     runs: dict[str, list[Run]] = {}
-    for name in algorithms or algorithm_names():
-        runs[name] = []
-        for number in range(repeats):
-            runs[name].append(replay(name, table, budget, seed=seed, run=number))
-            if on_run:
-                on_run(table)
+    # The matrices are small: several threads of BLAS wait for each other longer than they work.
+    with threadpool_limits(1, user_api="blas"):
+        for name in algorithms or algorithm_names():
+            runs[name] = []
+            for number in range(repeats):
+                runs[name].append(replay(name, table, budget, seed=seed, run=number))
+                if on_run:
+                    on_run(table)
     return Comparison(table=table, budget=budget, runs=runs)
 
 
@@ -391,16 +394,27 @@ def _average_ranks(result: Comparison) -> pd.Series[float]:
 
 
 def _tau(first: Floats, second: Floats) -> float:
-    return float(stats.kendalltau(first.mean(axis=0), second.mean(axis=0)).statistic)
+    return float(_taus(first.mean(axis=0), second.mean(axis=0)))
+
+
+def _taus(first: Floats, second: Floats) -> Floats:
+    """Return tau-b between means [..., algorithms]; NaN where one side is all ties."""
+    one, other = np.triu_indices(first.shape[-1], k=1)
+    a, b = (np.sign(means[..., one] - means[..., other]) for means in (first, second))
+    untied = (a != 0).sum(axis=-1) * (b != 0).sum(axis=-1)
+    with np.errstate(invalid="ignore"):
+        taus: Floats = (a * b).sum(axis=-1) / np.sqrt(untied)
+    return taus
 
 
 def _bootstrap(
     first: Floats, second: Floats, draws: int, rng: np.random.Generator
 ) -> tuple[float, float]:
-    taus = [
-        _tau(*(finals[rng.integers(len(finals), size=len(finals))] for finals in (first, second)))
+    drawn = [
+        [table[rng.integers(len(table), size=len(table))].mean(axis=0) for table in (first, second)]
         for _ in range(draws)
     ]
+    taus = _taus(*np.array(drawn).swapaxes(0, 1))
     low, high = np.nanquantile(taus, [0.025, 0.975])
     return float(low), float(high)
 

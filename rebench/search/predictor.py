@@ -60,15 +60,18 @@ class PredictorGuided(Searcher):
         self.told.append((value, query.position))
 
     def _choose(self) -> list[int]:
-        from sklearn.linear_model import BayesianRidge  # takes seconds to load
+        import sklearn  # takes seconds to load
+        from sklearn.linear_model import BayesianRidge
 
         values, positions = (np.array(column) for column in zip(*self.told, strict=True))
         order = values.argsort(kind="stable")
         ranks = np.empty(len(values))
         ranks[order] = np.arange(len(values)) / len(values)
-        model = BayesianRidge().fit(self.features[positions], ranks)
         pool = self._pool(positions[order[::-1]])
-        mean, deviation = model.predict(self.features[pool], return_std=True)
+        # Its checks of so small an input take longer than its arithmetic.
+        with sklearn.config_context(assume_finite=True, skip_parameter_validation=True):
+            model = BayesianRidge().fit(self.features[positions], ranks)
+            mean, deviation = model.predict(self.features[pool], return_std=True)
         draws = mean + deviation * self.generator.standard_normal(len(pool))
         return [int(position) for position in pool[draws.argsort()[-self.batch :]]]
 
@@ -77,7 +80,7 @@ class PredictorGuided(Searcher):
         parents = best_first[: max(2, len(best_first) // 5)]
         half = self.candidates // 2
         places = (self.generator.random(half) * len(parents)).astype(int)
-        mutants = [self.space.mutate(int(parents[place]), self.generator) for place in places]
+        mutants = self.space.mutants(parents[places], self.generator)
         strangers = (self.generator.random(half) * len(self.space)).astype(np.int64)
         pool = np.setdiff1d(np.concatenate([mutants, strangers]), best_first)
         return pool if pool.size else strangers

@@ -140,8 +140,7 @@ def replay(
 
 def _costs(table: SearchTable, budget: Budget) -> list[list[float]]:
     if budget.unit == "evaluations":
-        unit = table.fidelities[0].epochs
-        return [[level.epochs / unit] * len(table.space) for level in table.fidelities]
+        return table.evaluations
     costs = [level.cost for level in table.fidelities if level.cost is not None]
     if len(costs) < len(table.fidelities):
         raise InputError(

@@ -122,6 +122,15 @@ class SearchSpace:
         near = self.neighbours(position)
         return int(near[int(generator.random() * len(near))]) if len(near) else position
 
+    def mutants(
+        self, positions: NDArray[np.int64], generator: np.random.Generator
+    ) -> NDArray[np.int64]:
+        """Return what `mutate` would return for each position in turn, with the same draws."""
+        if not self.is_whole:
+            return np.array([self.mutate(position, generator) for position in positions.tolist()])
+        near = self._one_edge_changes
+        return near[positions, (generator.random(len(positions)) * near.shape[1]).astype(int)]
+
     @functools.cached_property
     def one_hot(self) -> NDArray[np.float64]:
         """The operations as indicators, (n, 30): edge-major, operation-minor."""

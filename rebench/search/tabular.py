@@ -113,6 +113,12 @@ class SearchTable:
         """What each answer is worth: the mean over its seeds."""
         return np.nanmean(self.tested, axis=1)
 
+    @functools.cached_property
+    def evaluations(self) -> list[list[float]]:
+        """Cost of a run of each cell at each fidelity; 1 is a run at the lowest fidelity."""
+        unit = self.fidelities[0].epochs
+        return [[level.epochs / unit] * len(self.space) for level in self.fidelities]
+
     @property
     def problem(self) -> Problem:
         """What an algorithm may know."""

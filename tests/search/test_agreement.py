@@ -9,7 +9,7 @@ from search_tables import smooth_table
 from simulated_tables import synthetic_table
 
 from rebench.errors import InputError
-from rebench.search import Budget, SearchSpace, SearchTable, search_table
+from rebench.search import Budget, Fidelity, Run, SearchSpace, SearchTable, search_table
 from rebench.search.comparison import Comparison, agreement, rerun_tables, run_all
 from rebench.search.tabular import common_cells
 
@@ -47,6 +47,39 @@ def test_tau_is_that_of_the_mean_final_accuracies(smooth: Comparison, rugged: Co
     expected = stats.kendalltau(smooth.finals.mean(0), rugged.finals.mean(0)).statistic
     assert found.tau.value == pytest.approx(expected)
     assert found.tau.low <= found.tau.value <= found.tau.high
+
+
+def test_interval_of_tau_is_that_of_scipy_on_resampled_repeats():
+    """Accuracies with many ties; NaN, where all are equal, is left out."""
+    draw = np.random.default_rng(1)
+    first, second = (draw.integers(0, 3, (4, 3)).astype(float) for _ in range(2))
+    results = [_with_finals(finals) for finals in (first, second)]
+    found = agreement(*results, rng=np.random.default_rng(5), draws=200)
+    rng, taus = np.random.default_rng(5), []
+    for _ in range(200):
+        means = [finals[rng.integers(4, size=4)].mean(axis=0) for finals in (first, second)]
+        taus.append(stats.kendalltau(*means).statistic)
+    assert np.isnan(taus).any()
+    assert list(found.tau)[1:] == pytest.approx(np.nanquantile(taus, [0.025, 0.975]), abs=1e-12)
+
+
+def _with_finals(finals: np.ndarray) -> Comparison:
+    """Runs that end at cells whose accuracies are these, (repeats, algorithms)."""
+    column = finals.reshape(-1, 1)
+    space = SearchSpace.of(range(len(column)))
+    level = Fidelity(epochs=1, accuracy=column)
+    table = SearchTable(
+        name="t", dataset="d", space=space, fidelities=(level,), tested=column,
+        searched_on="", reported="",
+    )  # fmt: skip
+    places = np.arange(finals.size).reshape(finals.shape)
+    runs = {
+        f"a{number}": [
+            Run(positions=place[None], clock=np.ones(1), answers=place[None]) for place in answers
+        ]
+        for number, answers in enumerate(places.T)
+    }
+    return Comparison(table=table, budget=BUDGET, runs=runs)
 
 
 def test_a_pair_that_each_table_tells_apart_in_opposite_order_is_a_swap(smooth: Comparison):

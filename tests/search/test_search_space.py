@@ -85,3 +85,12 @@ def test_a_bad_set_of_indices_is_refused(indices: list[int]):
 def test_a_cell_outside_the_sample_is_refused():
     with pytest.raises(InputError, match="cell 8 is not among the 2 cells"):
         SearchSpace.of([7, 9]).position(8)
+
+
+@pytest.mark.parametrize("space", [SearchSpace.whole(), SearchSpace.of(range(0, 15625, 700))])
+def test_many_mutants_are_those_of_one_after_the_other(space: SearchSpace):
+    positions = np.arange(0, len(space), max(1, len(space) // 50))
+    one_by_one, together = np.random.default_rng(3), np.random.default_rng(3)
+    expected = [space.mutate(int(position), one_by_one) for position in positions]
+    assert space.mutants(positions, together).tolist() == expected
+    assert one_by_one.random() == together.random()

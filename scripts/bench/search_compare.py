@@ -1,0 +1,113 @@
+"""Time `search compare` with all algorithms and reruns, now and at an earlier commit.
+
+Run: ``python scripts/bench/search_compare.py [--against COMMIT]``. Both search the same two tables
+with the same seeds: a run of each cell of `nb201` (CIFAR-10, validation) and a second table, the
+first with other runs. Each is a process of its own, so that the earlier code is imported alone;
+they alternate. ``same_results`` says whether all final accuracies are equal to the bit. Threads of
+BLAS are limited only where OMP_NUM_THREADS says so, as a user would start it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+PROJECT = Path(__file__).parents[2]
+sys.path.insert(0, str(PROJECT / "scripts" / "bench"))
+
+from results_file import SCALE, publish, scaled  # noqa: E402 - after the path
+
+MEASURES = ("rebench/search", "rebench/tables")
+BEFORE = "c4a7e93"
+REPEATS = scaled(20, 2)
+RERUNS = 4 if SCALE == 1 else 1
+ROUNDS = 3 if SCALE == 1 else 1
+TABLE = PROJECT / "rebench" / "tables" / "released" / "tables" / "nb201.parquet"
+
+
+def contest() -> None:
+    """Search, with whatever code is on the path, and print what it took and found."""
+    import numpy as np
+
+    from rebench.search import Fidelity, SearchSpace, SearchTable
+    from rebench.search.comparison import compare
+    from rebench.tables import open_table
+
+    runs = open_table(TABLE).group("cifar10-valid", "x-valid", 200).column("accuracy")
+    # The runs of each cell first; every cell has two.
+    packed = np.take_along_axis(runs, np.argsort(np.isnan(runs), axis=1, kind="stable"), axis=1)
+    tables = [
+        SearchTable(
+            name=name,
+            dataset="cifar10",
+            space=SearchSpace.whole(),
+            fidelities=(Fidelity(epochs=200, accuracy=accuracy),),
+            tested=accuracy,
+            searched_on="validation",
+            reported="validation",
+        )
+        for name, accuracy in (("runs", packed[:, :3]), ("second runs", packed[:, 1:2]))
+    ]
+    start, before = time.perf_counter(), time.process_time()
+    found = compare(tables, repeats=REPEATS, reruns=RERUNS, seed=0)
+    seconds, cpu_s = time.perf_counter() - start, time.process_time() - before
+    finals = [each.finals.tobytes() for each in (*found.results, *found.reruns)]
+    digest = hashlib.sha256(b"".join(finals)).hexdigest()
+    print(json.dumps({"seconds": seconds, "cpu_s": cpu_s, "results": digest}))
+
+
+def measured(code: Path) -> dict[str, float | str]:
+    """Return what `contest` prints with the packages in `code`."""
+    done = subprocess.run(
+        [sys.executable, __file__, "--contest"], check=True, stdout=subprocess.PIPE, text=True,
+        env=os.environ | {"PYTHONPATH": str(code)},
+    )  # fmt: skip
+    answer: dict[str, float | str] = json.loads(done.stdout.splitlines()[-1])
+    return answer
+
+
+def main() -> None:
+    """Measure and publish."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--against", default=BEFORE, help="an earlier commit")
+    parser.add_argument("--contest", action="store_true", help="run one search only")
+    asked = parser.parse_args()
+    if asked.contest:
+        contest()
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        archive = subprocess.run(
+            ["git", "archive", asked.against, "cells", "rebench"],
+            cwd=PROJECT, check=True, stdout=subprocess.PIPE,
+        )  # fmt: skip
+        subprocess.run(["tar", "-x", "-C", folder], input=archive.stdout, check=True)
+        rounds = [[measured(code) for code in (Path(folder), PROJECT)] for _ in range(ROUNDS)]
+    same = len({answer["results"] for pair in rounds for answer in pair}) == 1
+    rows = [
+        {
+            "code": name,
+            **{
+                unit: statistics.median(float(pair[place][unit]) for pair in rounds)
+                for unit in ("seconds", "cpu_s")
+            },
+        }
+        for place, name in enumerate((asked.against, "now"))
+    ]
+    ratio = rows[0]["seconds"] / rows[1]["seconds"]
+    print(f"{ratio:.1f} times as fast; same results: {same}")
+    publish(
+        "search_compare", rows, algorithms=7, repeats=REPEATS, reruns=RERUNS, same_results=same,
+        omp_num_threads=os.environ.get("OMP_NUM_THREADS"),
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
