@@ -57,8 +57,11 @@ class SeedNoise:
         if runs.ndim != 2 or not (counts >= 2).any():
             raise InputError("seed noise needs at least one cell with two seeds; got one seed each")
         runs = centred(runs)
-        means = means_of(runs)
-        run_sd = pooled_sd(runs)
+        return cls.of(means_of(runs), counts, pooled_sd(runs))
+
+    @classmethod
+    def of(cls, means: Floats, counts: NDArray[np.int64], run_sd: Floats) -> SeedNoise:
+        """Fit the true accuracies where the noise of a run is known already, all [cells]."""
         mean_sd = run_sd / np.sqrt(counts)
         edges = _prior_edges(means, mean_sd)
         return cls(

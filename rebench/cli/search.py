@@ -11,7 +11,7 @@ import typer
 
 from rebench.cli import options
 from rebench.cli.groups import App
-from rebench.cli.output import print_json, print_rows, progress, say, warn
+from rebench.cli.output import frame_rows, print_json, print_rows, progress, say, span, warn
 from rebench.errors import InputError
 from rebench.search.proxy_names import NET_PROXIES, PROXY_SOURCE
 
@@ -29,6 +29,18 @@ app = App(help="NAS algorithms on any table.")
 
 # Images that networks are scored on, as in the papers of zero-cost proxies.
 _IMAGES: Final = 64
+
+_INTERVALS: Final = {"low": "95 % CI", "other_seeds_low": "with other seeds (95 %)"}
+_HEADINGS: Final = {
+    "rank_before": "rank on the first table",
+    "rank_after": "rank on the second table",
+    "profit": "places gained",
+    "friedman_p": "p (Friedman)",
+    "p_value": "p",
+    "swaps": "pairs that swap",
+    "wins": "probability",
+    "found_best": "share that found the best cell",
+}
 
 Repeats = Annotated[int, typer.Option(help="Independent runs of each algorithm.", min=1)]
 
@@ -226,8 +238,10 @@ def compare_tables(
 
     Example: rebench search compare mini@fixed mini@topology --repeats 100
     """
+    import pandas as pd
+
     from rebench.search import algorithm_names
-    from rebench.search.comparison import Comparison, compare, judge
+    from rebench.search.comparison import Comparison, compare
 
     if out is not None:
         options.refuse_existing(out.with_name(f"{out.name}-anytime.pdf"), force)
@@ -248,16 +262,19 @@ def compare_tables(
         )
     results = compared.results
     sections = {
-        "Final test accuracy": compared.frame(),
+        f"Final {compared.split} accuracy": compared.frame(),
         "Average ranks": compared.frame(Comparison.ranks),
         "Chance that the first ends better": compared.frame(Comparison.wins),
     }
     notes = [f"{result.table.name}: {result.table.protocol}" for result in results]
     notes.append(f"budget: {results[0].budget}, {repeats} repeats, seed {seed}")
     if (agreed := compared.agreement) is not None:
-        moved = compared.profit()
-        sections |= {"Ranking of the algorithms": moved, "Pairs that swap": agreed.swaps}
-        notes += judge(agreed, "--reruns 20")
+        sections |= {
+            "Agreement of the two rankings": pd.DataFrame([agreed.row()]),
+            "Ranking of the algorithms": compared.profit(),
+            "Pairs that swap": agreed.swaps,
+        }
+        notes += compared.verdict("--reruns 20")
     if out is not None:
         from rebench.report.figures.search import save_comparison
 
@@ -359,7 +376,19 @@ def _print_sections(
         if len(frame):
             alone = "table" in frame and len(set(frame["table"])) == 1
             shown = frame.drop(columns="table") if alone else frame
-            print_rows(shown, as_json=False, title=title)
+            rows = [_with_intervals(row) for row in frame_rows(shown)]
+            print_rows(rows, as_json=False, title=title)
             typer.echo()
     for note in notes:
         say(note)
+
+
+def _with_intervals(row: Mapping[str, object]) -> dict[str, object]:
+    """Return a row under headings for people, low and high ends as one interval."""
+    shown: dict[str, object] = {}
+    for name, value in row.items():
+        if name in _INTERVALS:
+            shown[_INTERVALS[name]] = span(value, row[name.replace("low", "high")])
+        elif name.replace("high", "low") not in _INTERVALS:
+            shown[_HEADINGS.get(name, name)] = value
+    return shown

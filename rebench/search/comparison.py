@@ -16,7 +16,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated, Final, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -24,7 +24,9 @@ from numpy.typing import NDArray
 from scipy import stats
 from threadpoolctl import threadpool_limits
 
-from rebench.analysis.seed_noise import SeedNoise
+from rebench.analysis.concordance import TIE_WIDTH
+from rebench.analysis.equal_cells import EqualCells
+from rebench.analysis.seed_noise import SeedNoise, pooled
 from rebench.arguments import Between, checked
 from rebench.drawable import Drawable
 from rebench.errors import InputError
@@ -42,13 +44,18 @@ __all__ = [
     "compare",
     "critical_difference",
     "friedman_p_value",
-    "judge",
     "rerun_tables",
     "run_all",
     "win_probability",
 ]
 
 Floats: TypeAlias = NDArray[np.float64]
+
+# With fewer networks that two cells share, their differences say little about seed noise.
+_FEWEST_CLASSES: Final = 10
+_BAND: Final = (0.025, 0.975)
+_FROM_RUNS: Final = "the runs of each cell"
+_FROM_EQUAL: Final = "cells that are the same network"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -69,6 +76,12 @@ class Comparison(Drawable):
         """What the answers are worth, (repeats, algorithms), percent."""
         answers = [[run.answers[-1] for run in runs] for runs in self.runs.values()]
         return self.table.final[np.array(answers).T]
+
+    @functools.cached_property
+    def repeat_ranks(self) -> Floats:
+        """Ranks of the algorithms in each repeat, (repeats, algorithms); 1 is best."""
+        ranks: Floats = stats.rankdata(-self.finals, axis=1)
+        return ranks
 
     def final(self, algorithm: str) -> Floats:
         """The final accuracies of one algorithm's answers, by repeat."""
@@ -133,7 +146,7 @@ class Comparison(Drawable):
         (Nemenyi's, 5 %), and `friedman_p`, the p-value that all rank alike.
         """
         blocks, algorithms = self.finals.shape
-        average = stats.rankdata(-self.finals, axis=1).mean(axis=0)
+        average = self.repeat_ranks.mean(axis=0)
         table = pd.DataFrame({"algorithm": self.algorithms, "average_rank": average})
         table["critical_difference"] = critical_difference(algorithms, blocks)
         table["friedman_p"] = friedman_p_value(self.finals)
@@ -151,16 +164,17 @@ class Comparison(Drawable):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Agreement:
-    """How two tables rank the same algorithms.
+    """Agreement of two tables about the order of the same algorithms.
 
     Attributes:
-        tau: Kendall's tau-b between the means, with its bootstrap interval over repeats.
-        swaps: pairs that each table tells apart (95 % interval of the win probability off one
-            half), but in opposite order.
-        null_tau: the same tau between the first table and each rerun of it.
-        null_swaps: how many pairs swap between the first table and each rerun.
-        p_value: chance of a tau as low or lower by seed noise; None without reruns. Its smallest
-            possible value is 1 / (1 + reruns).
+        tau: Kendall's tau-b between the mean final accuracies, with its bootstrap interval over
+            repeats.
+        swaps: pairs of algorithms whose order differs significantly: in each table the 95 %
+            interval of the win probability excludes one half, on opposite sides.
+        null_tau: tau between the first table and each of its reruns.
+        null_swaps: number of such pairs between the first table and each rerun.
+        p_value: probability that seed noise gives a tau as low or lower; None without reruns. Its
+            smallest possible value is 1 / (1 + reruns).
     """
 
     tau: Estimate
@@ -169,16 +183,30 @@ class Agreement:
     null_swaps: tuple[int, ...]
     p_value: float | None
 
+    def row(self) -> dict[str, float | int | None]:
+        """Return the numbers under their names: the estimate, its interval, the seed baseline."""
+        low, high = np.nanquantile(self.null_tau, _BAND) if self.null_tau else (np.nan, np.nan)
+        return {
+            "tau": self.tau.value, "low": self.tau.low, "high": self.tau.high,
+            "other_seeds_low": float(low), "other_seeds_high": float(high),
+            "p_value": self.p_value, "swaps": len(self.swaps),
+        }  # fmt: skip
+
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Compared(Drawable):
-    """The algorithms on one table, or on two with how alike these rank them."""
+    """The algorithms on one table, or on two tables with the agreement of these."""
 
     results: tuple[Comparison, ...]
     agreement: Agreement | None
     """Of two tables and two algorithms or more."""
     reruns: tuple[Comparison, ...] = ()
-    """The same on tables that other seeds of the first one might have given."""
+    """The same algorithms on resampled tables: the first one with other seeds."""
+
+    @property
+    def split(self) -> str:
+        """The split of the final accuracies: ``test``, ``validation``, or one for each table."""
+        return " and ".join(dict.fromkeys(result.table.split for result in self.results))
 
     @property
     def tau(self) -> float:
@@ -187,7 +215,7 @@ class Compared(Drawable):
 
     @property
     def p_value(self) -> float | None:
-        """Of so low a tau by seed noise alone; None without reruns."""
+        """Probability that seed noise gives a tau as low or lower; None without reruns."""
         return self.agreement.p_value if self.agreement else None
 
     def frame(
@@ -199,26 +227,74 @@ class Compared(Drawable):
         return stacked.reset_index("table").reset_index(drop=True)
 
     def profit(self) -> pd.DataFrame:
-        """How many places each algorithm moves up from the first table to the last, most first.
+        """Return the places that each algorithm gains from the first table to the last, most first.
 
-        Columns: `algorithm`, `rank_before`, `rank_after` (average ranks), `profit`, and with reruns
-        `noise_low` and `noise_high`: what tables of other seeds would have moved it.
+        Columns: `algorithm`, `rank_before`, `rank_after` (average ranks), `profit` with its 95 %
+        interval over repeats (`low`, `high`), and with reruns `other_seeds_low` and
+        `other_seeds_high`: 95 % of the reruns of the first table lie between them.
         """
-        before, after = (_average_ranks(self.results[at]) for at in (0, -1))
-        table = pd.DataFrame({"rank_before": before, "rank_after": after, "profit": before - after})
+        before, after = self.results[0], self.results[-1]
+        gained = before.repeat_ranks - after.repeat_ranks
+        bounds = [mean_interval(column) for column in gained.T]
+        table = pd.DataFrame(bounds, columns=["profit", "low", "high"])
+        for place, (name, result) in enumerate((("rank_before", before), ("rank_after", after))):
+            table.insert(place, name, result.repeat_ranks.mean(axis=0))
         if self.reruns:
-            again = pd.DataFrame([before - _average_ranks(one) for one in self.reruns])
-            table["noise_low"], table["noise_high"] = again.min(), again.max()
-        table = table.rename_axis("algorithm").reset_index()
+            again = [before.repeat_ranks - each.repeat_ranks for each in self.reruns]
+            band = np.quantile(np.mean(again, axis=1), _BAND, axis=0)
+            table["other_seeds_low"], table["other_seeds_high"] = band
+        table.insert(0, "algorithm", before.algorithms)
         return table.sort_values("profit", ascending=False, ignore_index=True)
 
-    def __str__(self) -> str:
-        """What was found, in a sentence or two."""
+    def verdict(self, asked_by: str = "reruns=20") -> list[str]:
+        """Return the finding, its numbers and what it was measured on, a sentence each.
+
+        Args:
+            asked_by: the option that asks for reruns, named if there were none.
+        """
         first = self.results[0]
-        if self.agreement is not None:
-            return " ".join(f"{line}." for line in judge(self.agreement))
-        best = first.summary().iloc[0]
-        return f"{best['algorithm']} ends best on {first.table.name}: {best['mean']:.2f} %."
+        names = " and ".join(result.table.name for result in self.results)
+        measured = (
+            f"Measured on {names}: {first.table.dataset}, {len(first.table.space):,} cells, "
+            f"{self.split} accuracy, {len(first.finals)} runs of each algorithm with "
+            f"{first.budget} each."
+        )
+        found = self.agreement
+        if found is None:
+            best = first.summary().iloc[0]
+            ends = f"{best['mean']:.2f} % (95 % CI {best['low']:.2f} to {best['high']:.2f})"
+            claim = f"{best['algorithm']} ends best on {first.table.name}: mean accuracy {ends}."
+            return [claim, measured]
+        pairs = len(first.runs) * (len(first.runs) - 1) // 2
+        changed = [f"{a} and {b}" for a, b in found.swaps.iloc[:, :2].itertuples(index=False)]
+        lines = ["No pair of algorithms changes its order significantly."]
+        if changed:
+            change = "pair changes its" if len(changed) == 1 else "pairs change their"
+            lines = [
+                f"{len(changed)} of {pairs} {change} order significantly: {', '.join(changed)}."
+            ]
+        tau = found.tau
+        lines.append(
+            f"The rankings of {len(first.runs)} algorithms agree by Kendall's tau = "
+            f"{tau.value:.2f} (95 % CI {tau.low:.2f} to {tau.high:.2f})."
+        )
+        if found.p_value is None:
+            count = asked_by.replace("=", " ").split()[-1]
+            lines.append(f"No seed baseline: pass {asked_by} to search {count} resampled tables.")
+        else:
+            row = found.row()
+            noise = self.reruns[0].table.reported.rpartition("; ")[2] if self.reruns else ""
+            lines.append(
+                f"With other seeds of {first.table.name} tau is {np.nanmedian(found.null_tau):.2f} "
+                f"(median; 95 % {row['other_seeds_low']:.2f} to {row['other_seeds_high']:.2f}) and "
+                f"{np.mean(found.null_swaps):.1f} pairs change their order (mean): "
+                f"p = {found.p_value:.3f}, {len(found.null_tau)} resampled tables, {noise}."
+            )
+        return [*lines, measured]
+
+    def __str__(self) -> str:
+        """The finding, its numbers and what it was measured on."""
+        return " ".join(self.verdict())
 
     def _repr_html_(self) -> str:
         table = self.frame().to_html(index=False, float_format="{:.3f}".format)
@@ -294,48 +370,33 @@ def run_all(
     return Comparison(table=table, budget=budget, runs=runs)
 
 
-def judge(found: Agreement, asked_by: str = "reruns=20") -> list[str]:
-    """How alike two tables rank the algorithms, and whether seeds explain it; a line each.
-
-    `asked_by` is how reruns are asked for, where none were.
-    """
-    tau = found.tau
-    interval = f"{tau.value:.3f} [{tau.low:.3f}, {tau.high:.3f}]"
-    swaps = f"{len(found.swaps)} pairs swap that both tables tell apart"
-    lines = [f"algorithms' rankings: Kendall tau {interval}; {swaps}"]
-    if found.p_value is None:
-        lines.append(f"no noise baseline was asked for: {asked_by} searches tables of other seeds")
-    else:
-        lines.append(
-            f"seed noise alone: median tau {np.median(found.null_tau):.3f}, "
-            f"{np.mean(found.null_swaps):.1f} swaps on average in {len(found.null_tau)} reruns; "
-            f"p = {found.p_value:.3f}"
-        )
-    return lines
-
-
 def rerun_tables(table: SearchTable, count: int, rng: np.random.Generator) -> list[SearchTable]:
-    """Draw tables that other seeds of the same recipe might have given.
+    """Draw tables that training with other seeds by the same recipe might have given.
 
-    Every accuracy is redrawn from the noise that the seeds of its own column show: true values
-    from the cells' posteriors, then as many noisy seeds as the cell has. A column with one seed
-    per cell shows no noise: as a signal it is kept as it is, as the final accuracy it is refused.
+    The noise of an accuracy is estimated from the runs of each cell, or, where each cell has one
+    value, from the cells that are the same network (`rebench.analysis.equal_cells`). True values
+    are drawn from the cells' posteriors, then as many noisy runs as the cell has. A signal without
+    an estimate of its noise is left unchanged; a final accuracy without one is an error.
     """
-    if (np.isfinite(table.tested).sum(axis=1) < 2).all():
+    cells = table.space.indices
+    source = _noise_source(table.tested, cells)
+    if source is None:
         raise InputError(
-            f"table {table.name!r} has one value per cell: how noisy it is cannot be told; give a "
-            "table with seeds, or compare without the noise baseline"
+            f"{table.name} has one value per cell and fewer than {_FEWEST_CLASSES} networks with "
+            "two equal cells, so its seed noise is unknown; give a table with several seeds, or "
+            "compare with reruns=0"
         )
     shared = [_same(level.accuracy, table.tested) for level in table.fidelities]
-    tested = _rerun(table.tested, count, rng)
+    tested = _rerun(table.tested, cells, count, rng)
     levels = [
-        tested if same else _rerun(level.accuracy, count, rng)
+        tested if same else _rerun(level.accuracy, cells, count, rng)
         for same, level in zip(shared, table.fidelities, strict=True)
     ]
     return [
         replace(
             table,
             name=f"{table.name} rerun {number + 1}",
+            reported=f"{table.reported}; noise from {source}",
             tested=tested[number],
             fidelities=tuple(
                 Fidelity(epochs=level.epochs, accuracy=drawn[number], seconds=level.seconds)
@@ -350,10 +411,40 @@ def _same(first: Floats, second: Floats) -> bool:
     return first.shape == second.shape and np.array_equal(first, second, equal_nan=True)
 
 
-def _rerun(accuracy: Floats, count: int, rng: np.random.Generator) -> list[Floats]:
-    if (np.isfinite(accuracy).sum(axis=1) < 2).all():
+def _noise_source(accuracy: Floats, cells: NDArray[np.int64]) -> str | None:
+    """Return what shows the seed noise of accuracies [cells, seeds]; None if nothing does."""
+    if (np.isfinite(accuracy).sum(axis=1) >= 2).any():
+        return _FROM_RUNS
+    return _FROM_EQUAL if EqualCells.among(cells).n_classes >= _FEWEST_CLASSES else None
+
+
+def _equal_cell_noise(values: Floats, cells: NDArray[np.int64]) -> SeedNoise:
+    """Estimate the noise of values [cells] from the cells that are the same network."""
+    equal = EqualCells.among(cells)
+    sizes = np.bincount(equal.classes)
+    means = np.bincount(equal.classes, weights=values[equal.rows]) / sizes
+    # Of a class of n cells the squares add up to n - 1 variances. Both sides are doubled, because
+    # `pooled` takes weights of at least 1.
+    squares, weights = np.zeros((2, len(values)))
+    squares[equal.rows] = 2 * (values[equal.rows] - means[equal.classes]) ** 2
+    weights[equal.rows] = 2 - 2 / sizes[equal.classes]
+    # Similar in their class's mean: the value itself is far from it where it is extreme.
+    by = values.copy()
+    by[equal.rows] = means[equal.classes]
+    run_sd = np.maximum(np.sqrt(pooled(squares, weights, by)), TIE_WIDTH)
+    return SeedNoise.of(values, np.ones(len(values), dtype=np.int64), run_sd)
+
+
+def _rerun(
+    accuracy: Floats, cells: NDArray[np.int64], count: int, rng: np.random.Generator
+) -> list[Floats]:
+    source = _noise_source(accuracy, cells)
+    if source is None:
         return [accuracy] * count
-    model = SeedNoise.fit(accuracy)
+    if source == _FROM_RUNS:
+        model = SeedNoise.fit(accuracy)
+    else:
+        model = _equal_cell_noise(np.nanmean(accuracy, axis=1), cells)
     missing = np.where(np.isfinite(accuracy), 0.0, np.nan)
     return [
         true[:, None] + rng.standard_normal(accuracy.shape) * model.run_sd[:, None] + missing
@@ -389,10 +480,6 @@ def agreement(
     )
 
 
-def _average_ranks(result: Comparison) -> pd.Series[float]:
-    return result.ranks().set_index("algorithm")["average_rank"][result.algorithms]
-
-
 def _tau(first: Floats, second: Floats) -> float:
     return float(_taus(first.mean(axis=0), second.mean(axis=0)))
 
@@ -415,7 +502,7 @@ def _bootstrap(
         for _ in range(draws)
     ]
     taus = _taus(*np.array(drawn).swapaxes(0, 1))
-    low, high = np.nanquantile(taus, [0.025, 0.975])
+    low, high = np.nanquantile(taus, _BAND)
     return float(low), float(high)
 
 

@@ -12,7 +12,7 @@ import functools
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from rebench.errors import InputError
 from rebench.search.base import Problem
 from rebench.search.search_space import SearchSpace
 from rebench.tables import Key, Table, open_table
+from rebench.tables.columns import MEAN_SEED
 from rebench.tables.opening import recipes_of, table_label
 
 __all__ = [
@@ -42,6 +43,7 @@ _SPLITS: Final = {
     "cifar100": ("cifar100", "x-test"),
     "ImageNet16-120": ("ImageNet16-120", "x-test"),
 }
+_VALIDATION: Final = "x-valid"
 
 # By default a curve is looked at after its whole length, a third of it, and a ninth.
 _ETA: Final = 3
@@ -88,6 +90,7 @@ class SearchTable:
         tested: what an answer is worth, percent, (cells, seeds); NaN where a cell lacks a seed.
         searched_on: in words, what a query shows.
         reported: in words, what `tested` is.
+        split: the split of `tested`: ``test``, or ``validation`` where a table has no other.
         scores: what predictors know of each cell before, (cells, proxies), such as proxies of
             trained networks (`rebench.search.proxies.knowing`).
     """
@@ -99,6 +102,7 @@ class SearchTable:
     tested: Floats
     searched_on: str
     reported: str
+    split: Literal["test", "validation"] = "test"
     scores: Floats | None = None
 
     def __post_init__(self) -> None:
@@ -185,7 +189,9 @@ def search_table(
 ) -> SearchTable:
     """The table that algorithms search: signals, costs and final accuracies of every cell.
 
-    Cells that lack a signal or a finite final accuracy are left out, and the protocol says so.
+    Cells that lack a signal or a finite final accuracy are left out, and the protocol says so. The
+    final accuracy is on the test split. If the table has validation accuracy only, the final
+    accuracy is on the validation split, and the protocol says so.
 
     Args:
         table: published, re-trained or generated: what is reported.
@@ -205,9 +211,9 @@ def search_table(
     """
     name = name or table.name
     shown_in = signal or table
-    reported = _keys(table, dataset, _test_split(table, dataset))[-1]
+    reported = _final_keys(table, dataset)[-1]
     keys = validation_keys(shown_in, dataset) if validation else []
-    keys = keys or _keys(shown_in, dataset, _test_split(shown_in, dataset))
+    keys = keys or _final_keys(shown_in, dataset)
     if curve:
         shown = _along_curve(shown_in, keys, epochs)
     else:
@@ -237,6 +243,7 @@ def search_table(
             shown[0][0], [after for _, after, _ in shown], signal.name if signal else None
         ),
         reported=_describe_final(table, reported, left_out),
+        split="validation" if reported.split == _VALIDATION else "test",
     )
 
 
@@ -296,6 +303,9 @@ def _common_dataset(tables: Sequence[Table]) -> str:
     """The data set that is usually meant, of those that every table holds."""
     held = [{key.dataset for key in table.keys} for table in tables]
     common = set.intersection(*held)
+    if not common:  # one may hold the validation accuracies of what the other tests
+        trained = [{name for name in _SPLITS if validation_keys(table, name)} for table in tables]
+        common = set.intersection(*map(set.union, held, trained))
     if not common:
         said = "; ".join(", ".join(sorted(names)) for names in held)
         raise InputError(f"the tables have no data set in common ({said})")
@@ -311,18 +321,24 @@ def common_cells(first: SearchTable, second: SearchTable) -> tuple[SearchTable, 
     return first.restrict(shared), second.restrict(shared)
 
 
-def _test_split(table: Table, dataset: str) -> str:
-    """Return the test split that papers report for a data set, or the one that the table has."""
+def _final_keys(table: Table, dataset: str) -> list[Key]:
+    """Return the runs whose accuracy is final, by ascending epochs.
+
+    They are those of the test split that papers report for a data set, of another test split where
+    the table lacks it, and of the validation split where the table has no test split.
+    """
     splits = {key.split for key in table.keys if key.dataset == dataset}
-    if not splits:
-        known = ", ".join(sorted({key.dataset for key in table.keys}))
-        raise InputError(f"table {table.name!r} has no data set {dataset!r}; it has {known}")
     _, usual = _SPLITS.get(dataset, (dataset, "ori-test"))
     for split in (usual, "ori-test", "x-test"):
         if split in splits:
-            return split
+            return _keys(table, dataset, split)
+    if keys := validation_keys(table, dataset):
+        return keys
+    if not splits:
+        known = ", ".join(sorted({key.dataset for key in table.keys}))
+        raise InputError(f"table {table.name!r} has no data set {dataset!r}; it has {known}")
     raise InputError(
-        f"table {table.name!r} has no test accuracy of {dataset}; "
+        f"table {table.name!r} has no test or validation accuracy of {dataset}; "
         f"it has {', '.join(sorted(splits))}"
     )
 
@@ -330,7 +346,7 @@ def _test_split(table: Table, dataset: str) -> str:
 def validation_keys(table: Table, dataset: str) -> list[Key]:
     """The runs of a table with a validation split to search on, by ascending epochs."""
     source, _ = _SPLITS.get(dataset, (dataset, ""))
-    return _keys(table, source, "x-valid") or _keys(table, dataset, "x-valid")
+    return _keys(table, source, _VALIDATION) or _keys(table, dataset, _VALIDATION)
 
 
 def _of_epochs(keys: list[Key], name: str, epochs: Collection[int] | None) -> list[Key]:
@@ -368,16 +384,19 @@ def _keys(table: Table, dataset: str, split: str) -> list[Key]:
 
 def _describe_signal(key: Key, epochs: list[int], of: str | None) -> str:
     where = f" of {of}" if of else ""
-    warning = "" if key.split == "x-valid" else " (test accuracy, so optimistic)"
+    warning = "" if key.split == _VALIDATION else " (test accuracy, so optimistic)"
     curve = f"{', '.join(map(str, epochs))} of " if epochs[0] != key.epochs else ""
     return f"{key.dataset} {key.split} after {curve}{key.epochs} epochs{where}{warning}"
 
 
 def _describe_final(table: Table, key: Key, left_out: int) -> str:
-    seeds = table.group(*key).seeds
-    count = f"mean of up to {len(seeds)} seeds" if len(seeds) > 1 else "one seed"
-    if min(seeds) < 0:
+    group = table.group(*key)
+    most = int(group.n.max())
+    count = f"mean of up to {most} seeds" if most > 1 else "one seed"
+    if MEAN_SEED in group.seeds:
         count = "means over seeds"
+    if key.split == _VALIDATION:
+        count += ", validation accuracy because the table has no test accuracy"
     lost = f"; {left_out} cells without both left out" if left_out else ""
     return f"{key.dataset} {key.split} after {key.epochs} epochs, {count} ({table.origin}){lost}"
 

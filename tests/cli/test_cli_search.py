@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -115,7 +116,10 @@ def test_compare_of_two_tables_prints_how_they_rank_the_algorithms(
     assert any(
         "120 cells" in note and "test accuracy, so optimistic" in note for note in printed["notes"]
     )
-    assert any("seed noise alone: median tau" in note for note in printed["notes"])
+    assert any("2 resampled tables, noise from the runs" in note for note in printed["notes"])
+    [agreed] = printed["agreement_of_the_two_rankings"]
+    assert agreed["low"] <= agreed["tau"] <= agreed["high"]
+    assert agreed["other_seeds_low"] <= agreed["other_seeds_high"]
     for name in ("anytime", "ranks", "rerank"):
         assert (tmp_path / f"figure-{name}.pdf").stat().st_size > 1000
         assert len(pd.read_csv(tmp_path / f"figure-{name}.csv")) > 2
@@ -262,3 +266,16 @@ def test_a_missing_table_says_what_could_be_given():
     done = _rebench("run", "rea", "nowhere.parquet")
     assert done.returncode == 1
     assert "no table at nowhere.parquet" in done.stderr
+
+
+def test_an_interval_is_named_after_what_it_is_of(published: Path, run_folder: Path):
+    done = _rebench(
+        "compare", published, f"{run_folder}@topology", "--algorithm", "random",
+        "--algorithm", "rea", "--repeats", 3, "--reruns", 2,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    headings = re.split("  +", lines[lines.index("Ranking of the algorithms") + 1])
+    assert headings[-3:] == ["places gained", "95 % CI", "with other seeds (95 %)"]
+    headings = re.split("  +", lines[lines.index("Agreement of the two rankings") + 1].strip())
+    assert headings[:3] == ["tau", "95 % CI", "with other seeds (95 %)"]

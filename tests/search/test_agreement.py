@@ -8,6 +8,7 @@ from scipy import stats
 from search_tables import smooth_table
 from simulated_tables import synthetic_table
 
+from cells.classes import trainable_networks
 from rebench.errors import InputError
 from rebench.search import Budget, Fidelity, Run, SearchSpace, SearchTable, search_table
 from rebench.search.comparison import Comparison, agreement, rerun_tables, run_all
@@ -131,9 +132,25 @@ def test_a_rerun_searched_on_its_final_accuracy_shows_what_it_reports():
     np.testing.assert_array_equal(rerun.fidelities[0].accuracy, rerun.tested)
 
 
-def test_a_table_with_one_value_per_cell_shows_no_noise():
-    with pytest.raises(InputError, match="one value per cell"):
-        rerun_tables(smooth_table(), 2, np.random.default_rng(0))
+def test_noise_of_one_value_per_cell_is_that_between_equal_cells():
+    """Cells of one network with the same true accuracy, and noise of standard deviation 0.5."""
+    table = smooth_table()
+    networks = trainable_networks(table.space.indices)
+    true = np.random.default_rng(1).normal(90, 3, networks.max() + 1)[networks]
+    noisy = true + np.random.default_rng(2).normal(0, 0.5, len(true))
+    level = dataclasses.replace(table.fidelities[0], accuracy=noisy[:, None])
+    table = dataclasses.replace(table, tested=noisy[:, None], fidelities=(level,))
+    (rerun,) = rerun_tables(table, 1, np.random.default_rng(0))
+    assert rerun.reported.endswith("noise from cells that are the same network")
+    np.testing.assert_array_equal(rerun.fidelities[0].accuracy, rerun.tested)
+    # A noisy run of a true value that was drawn around another noisy run.
+    assert np.std(rerun.final - noisy) == pytest.approx(0.5 * np.sqrt(2), rel=0.05)
+
+
+def test_one_value_per_cell_without_equal_cells_has_unknown_noise():
+    few = smooth_table(SearchSpace.of(range(20)))
+    with pytest.raises(InputError, match="one value per cell and fewer than 10 networks"):
+        rerun_tables(few, 2, np.random.default_rng(0))
 
 
 def test_p_value_counts_reruns_that_agree_as_little(smooth: Comparison, rugged: Comparison):

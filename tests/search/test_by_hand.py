@@ -16,6 +16,7 @@ from rebench.search.comparison import (
     Compared,
     Comparison,
     agreement,
+    compare,
     friedman_p_value,
     win_probability,
 )
@@ -72,12 +73,18 @@ def test_places_that_algorithms_win_and_what_seeds_would_have_moved():
     reruns = (before, after)
     found = Compared(results=(before, after), agreement=None, reruns=reruns)
     assert before.ranks()["average_rank"].tolist() == [1.25, 1.75]
-    assert found.profit().to_dict("records") == [
+    # b gains 1, 1, 1 and -1 places: the standard deviation is 1, t of 3 degrees 3.1824.
+    margin = 0.5 * 3.1824
+    expected = [
         {"algorithm": "b", "rank_before": 1.75, "rank_after": 1.25, "profit": 0.5,
-         "noise_low": 0.0, "noise_high": 0.5},
+         "low": 0.5 - margin, "high": 0.5 + margin,
+         "other_seeds_low": 0.0125, "other_seeds_high": 0.4875},
         {"algorithm": "a", "rank_before": 1.25, "rank_after": 1.75, "profit": -0.5,
-         "noise_low": -0.5, "noise_high": 0.0},
+         "low": -0.5 - margin, "high": -0.5 + margin,
+         "other_seeds_low": -0.4875, "other_seeds_high": -0.0125},
     ]  # fmt: skip
+    for told, row in zip(found.profit().to_dict("records"), expected, strict=True):
+        assert told == pytest.approx(row, rel=1e-4)
     agreed = agreement(before, after, rng=np.random.default_rng(0), reruns=reruns, draws=50)
     assert (agreed.tau.value, agreed.null_tau, agreed.p_value) == (-1, (1, -1), 2 / 3)
 
@@ -161,8 +168,22 @@ def test_test_split_is_the_papers_or_what_there_is():
     assert "cifar100 ori-test" in search_table(_table("t", dataset="cifar100"), "cifar100").reported
     half = _table("t", dataset="digits", split="x-test")
     assert "digits x-test" in search_table(half, "digits").reported
-    with pytest.raises(InputError, match="has no test accuracy of cifar10; it has x-valid"):
-        search_table(_table("t", split="x-valid"), "cifar10")
+    with pytest.raises(InputError, match="no test or validation accuracy of cifar10; it has train"):
+        search_table(_table("t", split="train"), "cifar10")
+
+
+def test_validation_accuracy_is_final_where_there_is_no_other_and_the_protocol_says_so():
+    own, both = _table("own", split="x-valid"), _table("both")
+    [searched] = search_tables([own])
+    assert searched.split == "validation"
+    assert searched.final.tolist() == own.means("cifar10", "x-valid").tolist()
+    assert "validation accuracy because the table has no test accuracy" in searched.protocol
+    # The benchmark's name of training on half of CIFAR-10 stands for the data set.
+    half = _table("half", dataset="cifar10-valid", split="x-valid")
+    assert [each.split for each in search_tables([half, both])] == ["validation", "test"]
+    names = ["random", "rea"]
+    found = compare([half, both], names, budget=Budget(evaluations=2), repeats=2)
+    assert "9 cells, validation and test accuracy, 2 runs" in str(found)
 
 
 @pytest.mark.parametrize(("told", "fewest"), [(20, 7), (100, 15)])

@@ -21,8 +21,15 @@ def test_two_tables_by_name_are_searched_alike_and_held_against_each_other():
     assert found.tau == again.tau.value
     assert found.p_value is None
     assert found.frame()["table"].unique().tolist() == [first.table.name, second.table.name]
-    assert str(found).startswith(f"algorithms' rankings: Kendall tau {found.tau:.3f} [")
-    assert "asked for: reruns=20 searches" in str(found)
+    low, high = found.agreement.tau[1:]
+    assert str(found) == (
+        "No pair of algorithms changes its order significantly. The rankings of 2 algorithms agree "
+        f"by Kendall's tau = {found.tau:.2f} (95 % CI {low:.2f} to {high:.2f}). No seed baseline: "
+        "pass reruns=20 to search 20 resampled tables. Measured on mini@fixed and mini@topology: "
+        f"{first.table.dataset}, {len(first.table.space)} cells, test accuracy, 5 runs of each "
+        f"algorithm with {first.budget} each."
+    )
+    assert "No seed baseline: pass --reruns 20 to search" in found.verdict("--reruns 20")[2]
     assert repr(found) == f"<Compared: {found}>"
     p_value = first.ranks()["friedman_p"][0]
     assert str(first).startswith(f"mini@fixed: {first.table.protocol}; budget: ")
@@ -55,11 +62,13 @@ def test_reruns_give_a_p_value():
     budget = rebench.search.Budget(evaluations=10)
     found = rebench.search.compare(tables, ["random", "rea"], budget=budget, repeats=3, reruns=4)
     assert 0.2 <= found.p_value <= 1
-    assert "seed noise alone" in str(found)
+    low, high = np.quantile(found.agreement.null_tau, [0.025, 0.975])
+    assert f"(median; 95 % {low:.2f} to {high:.2f})" in str(found)
+    assert f"p = {found.p_value:.3f}, 4 resampled tables, noise from the runs of each" in str(found)
     profit = found.profit()
     assert sorted(profit["algorithm"]) == ["random", "rea"]
     assert profit["profit"].sum() == pytest.approx(0)  # of average ranks
-    assert (profit["noise_low"] <= profit["noise_high"]).all()
+    assert (profit["other_seeds_low"] <= profit["other_seeds_high"]).all()
 
 
 def test_three_tables_and_mixed_kinds_are_refused():
