@@ -285,9 +285,13 @@ def search_tables(
         ]
         name = dataset or _common_dataset(opened)
         validation = not on_test and all(validation_keys(signal or table, name) for table in opened)
+        names = [table.name if isinstance(table, Table) else str(table) for table in given]
+        if len(set(names)) < len(names):  # two recipes of one name
+            names = [
+                f"{table.name}@{table.recipe}" if table.recipe else table.name for table in opened
+            ]
         labels: list[str] = []
-        for table in given:
-            called = table.name if isinstance(table, Table) else str(table)
+        for called in names:
             labels.append(table_label(called, labels))
         ready = [
             search_table(

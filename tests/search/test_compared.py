@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from search_tables import smooth_table
 
+import rebench
 import rebench.search
 from rebench.errors import InputError
 from rebench.search.comparison import agreement, run_all
@@ -36,6 +37,13 @@ def test_two_tables_by_name_are_searched_alike_and_held_against_each_other():
     assert str(first).endswith(f"(Friedman's test: p = {p_value:.2g})")
     assert "<table" in found._repr_html_()
     assert len(found.plot().axes) == 2
+
+
+def test_two_recipes_of_one_name_are_told_apart():
+    recipes = rebench.open("mini")
+    tables = [recipes["fixed"], recipes["topology"]]
+    found = rebench.search.compare(tables, ["random"], repeats=2)
+    assert [each.table.name for each in found.results] == ["mini@fixed", "mini@topology"]
 
 
 def test_one_algorithm_has_no_ranking_that_tables_could_share():
