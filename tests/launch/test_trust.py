@@ -25,9 +25,7 @@ def test_file_that_others_can_write_is_refused(tmp_path, mode):
     path = tmp_path / "a.pkl"
     path.write_bytes(b"x")
     path.chmod(mode)
-    with pytest.raises(
-        UnsafeFileError, match="by others"
-    ):
+    with pytest.raises(UnsafeFileError, match="by others"):
         read_own(path)
     path.chmod(0o644)
     assert read_own(path) == b"x"
@@ -83,7 +81,7 @@ def test_sweep_that_others_could_have_written_is_sent_by_nobody(shared, capsys, 
     assert main(sweep.command("submit RUN")[3:]) == 1
     said = capsys.readouterr().err
     assert f"{stored} can be written by others" in said
-    assert "`rebench submit` with the sweep file writes it again; or accept it with --trust-folder" in said
+    assert "writes it again; or accept it with --trust-folder" in said
     assert said.count("\n") == 1
     assert main(sweep.command("submit RUN", "--trust-folder")[3:]) == 0
     assert main(sweep.command("submit", "--cluster", "debug")[3:]) == 0

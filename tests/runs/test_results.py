@@ -90,7 +90,10 @@ def test_shard_truncated_at_every_byte_of_its_last_record_keeps_the_others(tmp_p
         finished = FinishedTrials(tmp_path).refresh()
         assert list(finished.trials) == [first.trial_id]
         torn = size > len(first.to_line()) + 1
-        assert finished.problems == ["results/a.0.jsonl ends with an unfinished line, which is ignored"] * torn
+        assert (
+            finished.problems
+            == ["results/a.0.jsonl ends with an unfinished line, which is ignored"] * torn
+        )
         assert not finished.damaged
     write_shard(tmp_path, whole)
     assert len(FinishedTrials(tmp_path).refresh().trials) == 2

@@ -38,7 +38,9 @@ def test_reader_goes_on_where_it_stopped_and_finishes_a_torn_line_later(tmp_path
     shard.write_bytes(b"a\nbb")
     reader = ShardReader(tmp_path)
     assert [(line.number, line.data) for line in reader.read_new()] == [(1, b"a")]
-    assert reader.problems == [f"{tmp_path.name}/w.0.jsonl ends with an unfinished line, which is ignored"]
+    assert reader.problems == [
+        f"{tmp_path.name}/w.0.jsonl ends with an unfinished line, which is ignored"
+    ]
     with shard.open("ab") as file:
         file.write(b"b\nc\n")
     assert [(line.number, line.data) for line in reader.read_new()] == [(2, b"bbb"), (3, b"c")]

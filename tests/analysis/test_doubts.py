@@ -1,4 +1,4 @@
-"""What is looked for before a ranking is said to have moved: each rule by hand."""
+"""Rules that decide on warnings and omitted runs of a comparison, each by hand."""
 
 from __future__ import annotations
 
@@ -9,14 +9,10 @@ import pytest
 from scipy import stats
 
 from rebench.analysis import Accuracies, Paired
-from rebench.analysis.movement import (
-    _best_are_left,
-    _differ,
-    _failed_by_chance,
-    _noise_by_rank,
-    _p_values,
-    rank_curve,
-)
+from rebench.analysis.curve import rank_curve
+from rebench.analysis.doubts import _failed_by_chance, _noise_by_rank
+from rebench.analysis.left_out import _best_are_left, differ
+from rebench.analysis.p_values import p_values_of
 
 
 def _accuracies(runs, diverged=None):
@@ -48,7 +44,7 @@ def _accuracies(runs, diverged=None):
 )
 def test_shares_differ_where_the_larger_count_is_one_of_a_hundred(counts, of, expected):
     """The binomial test, one-sided, of the larger share given the sum of both counts."""
-    assert _differ(counts, of) is expected
+    assert differ(counts, of) is expected
 
 
 def test_runs_fail_by_chance_where_another_run_of_the_cell_did_not():
@@ -99,14 +95,14 @@ def test_p_values_count_the_draws_that_lie_as_low_and_the_table_itself():
     ]
     single = [np.mean([drop[k] >= drops[-1][k] for drop in drops]) for k in range(3)]
     family = [np.mean([max(drop) >= drops[-1][k] for drop in drops]) for k in range(3)]
-    found = _p_values(observed, null)
+    found = p_values_of(observed, null)
     np.testing.assert_allclose(found, [single, family])
     assert found[0].min() > 1 / 41
 
 
 def test_a_draw_without_tau_is_no_drop():
     null = np.array([[0.9], [np.nan], [0.7]])
-    p_value, _ = _p_values(np.array([0.8]), null)
+    p_value, _ = p_values_of(np.array([0.8]), null)
     assert p_value.tolist() == [2 / 4]  # itself and 0.7
 
 
