@@ -1,4 +1,4 @@
-"""The root command: which function is which command, loaded only when it is called."""
+"""The root command: a table of all commands, whose modules are loaded only when they run."""
 
 from __future__ import annotations
 
@@ -23,40 +23,40 @@ __all__ = ["COMMANDS", "load", "main"]
 
 
 class Command(NamedTuple):
-    """Where a command of the root is defined, and how help lists it."""
+    """Definition of a command of the root, and its entry in help."""
 
     function: str
-    """A module and its function, or its group of commands."""
+    """``module:function`` or ``module:group``."""
     panel: str
     help: str
 
 
 ASK, TRAIN, SEARCH, SET_UP = "Ask", "Train", "Search", "Set up"
 COMMANDS: Final[dict[str, Command]] = {
-    "query": Command("query:query", ASK, "One cell under every recipe, or in two tables."),
-    "rank": Command("rank:rank", ASK, "How far recipes move the ranking, beside seed noise."),
-    "report": Command("rank:report", ASK, "One self-contained page about a run."),
-    "table": Command("tables:app", ASK, "Tables: released, ingested, fetched."),
-    "export": Command("tables:export", ASK, "A table for other programs."),
-    "cells": Command("cells:app", ASK, "Architectures and their graph statistics."),
-    "recipe": Command("recipe:app", ASK, "Rules for learning rate and init."),
-    "sweep": Command("sweep:app", TRAIN, "A sweep's file, its trials, its cost."),
-    "train": Command("train:train", TRAIN, "Trials of one cell, in the foreground."),
+    "query": Command("query:query", ASK, "Show one cell under every recipe, or in two tables."),
+    "rank": Command("rank:rank", ASK, "Compare rankings between recipes and between seeds."),
+    "report": Command("rank:report", ASK, "Write a self-contained page about a run."),
+    "table": Command("tables:app", ASK, "List, import, download or release tables."),
+    "export": Command("tables:export", ASK, "Write a table for other programs."),
+    "cells": Command("cells:app", ASK, "Show architectures and their graph statistics."),
+    "recipe": Command("recipe:app", ASK, "Show rules for the learning rate and the init."),
+    "sweep": Command("sweep:app", TRAIN, "Write a sweep file, or list its trials and cost."),
+    "train": Command("train:train", TRAIN, "Train trials of one cell in the foreground."),
     "submit": Command("runs:submit", TRAIN, "Send the pending trials of a sweep to a cluster."),
-    "status": Command("runs:status", TRAIN, "What became of every trial of a run."),
-    "watch": Command("runs:watch", TRAIN, "The status of a run, until it is over."),
-    "logs": Command("runs:logs", TRAIN, "What was printed about a trial."),
+    "status": Command("runs:status", TRAIN, "Show the state of every trial of a run."),
+    "watch": Command("runs:watch", TRAIN, "Show the status of a run until the run ends."),
+    "logs": Command("runs:logs", TRAIN, "Show the log of a trial."),
     "cancel": Command("runs:cancel", TRAIN, "End the live jobs of a run."),
-    "collect": Command("runs:collect", TRAIN, "The records of a run to tables."),
-    "search": Command("search:app", SEARCH, "NAS algorithms on any table."),
-    "doctor": Command("doctor:doctor", SET_UP, "What is installed, what is missing."),
-    "data": Command("data:app", SET_UP, "Image data sets: where they lie, how to get them."),
-    "demo": Command("demo:demo", SET_UP, "All of it, small, on embedded data, in minutes."),
+    "collect": Command("runs:collect", TRAIN, "Write the records of a run to tables."),
+    "search": Command("search:app", SEARCH, "Run and compare NAS algorithms on any table."),
+    "doctor": Command("doctor:doctor", SET_UP, "Show installed and missing parts."),
+    "data": Command("data:app", SET_UP, "List and download image data sets."),
+    "demo": Command("demo:demo", SET_UP, "Run a small example of all steps, in minutes."),
 }
 
 
 class LazyGroup(Group):
-    """A group that imports a command's module only to run it, so that help stays instant."""
+    """Group that imports the module of a command only to run it, so that help is fast."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -69,7 +69,7 @@ class LazyGroup(Group):
 
 
 def load(name: str) -> Any:
-    """A command of the root, or a group of commands, with its arguments and options."""
+    """Load a command of the root, or a group of commands, with its arguments and options."""
     module, _, attribute = COMMANDS[name].function.partition(":")
     loaded = getattr(importlib.import_module(f"rebench.cli.{module}"), attribute)
     if not isinstance(loaded, typer.Typer):
@@ -125,7 +125,7 @@ def main(
         sys.stderr.close()
         code = 0
     except OSError as error:
-        # A file that may not be read or written, wherever that came up.
+        # A file without permission, from any place in the program.
         said = f"cannot read or write {error.filename}: {error.strerror}"
         code = complain(said, 2) if error.filename else complain(error, 1)
     except ValueError as error:
@@ -138,8 +138,8 @@ def main(
 
 
 def _replace_what_cannot_be_written() -> None:
-    """See to it that a closed stream, or a character that a terminal lacks, stops nothing."""
-    # Python has no object for a stream that was closed before it began.
+    """Prevent errors from closed streams and from characters that a terminal cannot show."""
+    # Python has no object for a stream that was closed before the program started.
     nowhere = Path(os.devnull)
     sys.stdout = sys.stdout or nowhere.open("w", encoding="utf-8")
     sys.stderr = sys.stderr or nowhere.open("w", encoding="utf-8")
@@ -149,7 +149,7 @@ def _replace_what_cannot_be_written() -> None:
 
 
 def _complain_usage(error: Any, complain: Callable[[str, int], int]) -> int:
-    """Say what is wrong with what was typed, as of every error; where nothing was, show help."""
+    """Report a usage error like every other error; without arguments, show help."""
     if type(error).__name__ == "NoArgsIsHelpError":
         typer.echo(error.format_message())
         return 2
@@ -162,13 +162,13 @@ def _complain_usage(error: Any, complain: Callable[[str, int], int]) -> int:
 
 def _complain_as_json(error: Exception | str, code: int) -> int:
     line = json.dumps({"error": str(error), "exit_code": code})
-    # Of control characters, json leaves this one as it is.
+    # json does not escape this control character.
     typer.echo(line.replace("\x7f", "\\u007f"), err=True)
     return code
 
 
 def _complain(error: Exception | str, code: int) -> int:
-    from rebench.cli.output import warn  # loads what draws tables
+    from rebench.cli.output import warn  # loads rich
 
     for line in str(error).splitlines():
         warn(f"rebench: {line}")

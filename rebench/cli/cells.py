@@ -1,4 +1,4 @@
-"""``rebench cells``: one cell as a page, the space as a table or a figure."""
+"""``rebench cells``: show one cell, or write all cells as a table."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 
-app = App(help="Architectures and their graph statistics.")
+app = App(help="Show architectures and their graph statistics.")
 
 
 @app.command()
@@ -35,14 +35,14 @@ def show(cell: options.CellName, as_json: options.AsJson = False) -> None:
         print_json(facts)
         return
     typer.echo(f"cell {chosen.index}  {chosen.code}")
-    # A string of an architecture and its drawing are copied: the terminal itself breaks them.
+    # Not wrapped here, so that the architecture string can be copied.
     typer.echo(f"{chosen}\n\n{draw(chosen)}\n")
     shown = list(facts.items())[3:]
     print_facts({name.replace("_", " "): value for name, value in shown})
 
 
 def draw(cell: Cell) -> str:
-    """The cell as text: what flows into each vertex; dead edges are marked."""
+    """Return the cell as text: the inputs of each vertex, with marks for dead edges."""
     from cells import OP_NAMES
 
     lines = ["0  input"]
@@ -53,16 +53,16 @@ def draw(cell: Cell) -> str:
             for edge in cell.edges()
             if edge[0] == vertex
         ]
-        lines.append(f"{vertex}  " + ("  +  ".join(terms) if terms else "zero: nothing flows in"))
+        lines.append(f"{vertex}  " + ("  +  ".join(terms) if terms else "zero: no inputs"))
     return "\n".join(lines) + "   (3 is the output)"
 
 
 @app.command()
 def export(
-    out: Annotated[Path, typer.Option(help="Where to write: .parquet or .csv.")],
+    out: Annotated[Path, typer.Option(help="Output file: .parquet or .csv.")],
     force: options.Force = False,
 ) -> None:
-    """Write one row per cell, with every statistic, to a file.
+    """Write one row for each cell, with all statistics, to a file.
 
     Example: rebench cells export --out cells.csv
     """

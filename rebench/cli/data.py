@@ -1,4 +1,4 @@
-"""``rebench data``: image data sets, where they are expected, and how to get them."""
+"""``rebench data``: list, check and download image data sets."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from rebench.errors import MissingDataError
 __all__ = ["app"]
 
 
-app = App(help="Image data sets: where they are expected, and their state.")
+app = App(help="List and download image data sets.")
 
 
 @app.command("list")
 def list_datasets(
     dataset: Annotated[
         str | None,
-        typer.Argument(help="One data set: its files are checked and read."),
+        typer.Argument(help="One data set, to check and read its files."),
     ] = None,
     data_root: options.DataRoot = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """List the data sets and whether their files are there; of one, check and read them.
+    """List the data sets and whether their files exist, or check the files of one data set.
 
     Example: rebench data list cifar10
     """
@@ -49,18 +49,18 @@ def list_datasets(
         }
         for spec in data_specs().values()
     ]
-    print_rows(rows, as_json=as_json, title=f"data sets, looked for in {folder}")
+    print_rows(rows, as_json=as_json, title=f"data sets; files are searched in {folder}")
 
 
 @app.command("fetch")
 def fetch_dataset(
     dataset: Annotated[
         str,
-        typer.Argument(help="As `rebench data list` names it."),
+        typer.Argument(help="A name in `rebench data list`."),
     ],
     data_root: options.DataRoot = None,
 ) -> None:
-    """Download the official archive, checked by its MD5.
+    """Download the official archive and check its MD5.
 
     Example: rebench data fetch cifar10
     """
@@ -69,12 +69,12 @@ def fetch_dataset(
 
     spec = data_spec(dataset)
     if not spec.files:
-        raise MissingDataError(f"{spec.name} is embedded: there is nothing to fetch")
+        raise MissingDataError(f"{spec.name} is embedded: nothing to fetch, use it directly")
     typer.echo(f"{spec.name}: {fetch(spec, root_of(data_root))}")
 
 
 def _check(dataset: str, folder: Path, *, as_json: bool) -> None:
-    """Check a data set's files, read it, and say what it holds."""
+    """Check the files of a data set, read it, and print its contents."""
     from rebench.data import data_spec, file_states, read_raw
 
     spec = data_spec(dataset)

@@ -1,4 +1,4 @@
-"""Commands and groups of commands: how help lists them, and how typed values are read."""
+"""Commands and groups of commands, with the format of their help and the parsing of values."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ __all__ = ["App", "Group"]
 
 
 class _Reader(NamedTuple):
-    """A reader of typed values that loads pydantic only for values other than text and defaults.
+    """Parser of command-line values that needs no pydantic for texts and default values.
 
-    Typer reads every value with pydantic. Loading it takes a third of the time of a light command.
+    Typer parses every value with pydantic. The import of pydantic takes a third of a short command.
     """
 
     of_typer: Callable[[], Any]
@@ -41,7 +41,7 @@ class _Option(TyperOption):
 
 
 def _light(params: list[Any]) -> list[Any]:
-    """Give parameters the classes above: Typer has no setting for the class of a parameter."""
+    """Give parameters the classes above; Typer has no setting for this."""
     for param in params:
         param.__class__ = _Option if isinstance(param, TyperOption) else _Argument
     return params
@@ -53,14 +53,14 @@ class _Command(TyperCommand):
 
 
 class Group(TyperGroup):
-    """A group that lists its commands by panel, with the whole first sentence of each."""
+    """Group that lists its commands by panel, with the complete first sentence of each help."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the parameters of typer, with the classes above."""
         return _light(super().get_params(ctx))
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the list of commands for help; Typer's own cuts sentences and has no panels."""
+        """Write the list of commands for help; Typer's version cuts sentences and has no panels."""
         commands: Any = map(self.commands.get, self.list_commands(ctx))
         for panel, listed in itertools.groupby(commands, lambda one: one.rich_help_panel):
             with formatter.section(panel or "Commands"):
@@ -68,7 +68,7 @@ class Group(TyperGroup):
 
 
 class App(typer.Typer):
-    """A command or a group of commands, whose help is plain text of at most 80 columns."""
+    """Command or group of commands, with help as plain text of at most 80 columns."""
 
     def __init__(self, **settings: Any) -> None:
         usual: dict[str, Any] = {"cls": Group, "add_completion": False, "no_args_is_help": True}

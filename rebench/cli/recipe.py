@@ -1,4 +1,4 @@
-"""``rebench recipe``: the rules, and what one of them says about one cell."""
+"""``rebench recipe``: list the recipes, or show a recipe's values for one cell."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 
-app = App(help="Rules for learning rate and init.")
+app = App(help="Show rules for the learning rate and the init.")
 
 
 @app.command("list")
@@ -44,15 +44,15 @@ def list_recipes(as_json: options.AsJson = False) -> None:
 @app.command()
 def show(
     recipe: Annotated[
-        str, typer.Argument(metavar="RECIPE", help="A name, or 'topology(degree=target)'.")
+        str, typer.Argument(metavar="RECIPE", help="A recipe, such as 'topology(degree=target)'.")
     ],
     cell: options.CellName,
-    dataset: Annotated[str, typer.Option(help="Where a measured rule takes its batch.")] = "digits",
+    dataset: Annotated[str, typer.Option(help="Data set of a measured rule.")] = "digits",
     seed: options.Seed = 0,
     assignments: options.Settings = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Show the learning rate of a cell, the numbers it came from, and every layer's init.
+    """Show the learning rate of a cell, how it was computed, and the init of every layer.
 
     Example: rebench recipe show topology 1696 --set skeleton.channels=16
     """
@@ -76,8 +76,7 @@ def show(
         values, said = _completed(rule, net, chosen, dataset, sweep.protocol.batch_size, seed)
     numbers = dict(rule.explain(chosen))
     layers = _layer_rows(rule, net, chosen, values)
-    # What the rate would be with PyTorch's init, in one number for the network: only where one rate
-    # holds for all of its layers.
+    # The equivalent rate with PyTorch's init; it is one number only if all layers have one rate.
     effective = (
         None
         if values.layer_multipliers
@@ -100,7 +99,7 @@ def show(
 def _completed(
     rule: Recipe, net: LayeredNet, cell: Cell, dataset: str, batch_size: int, seed: int
 ) -> tuple[HyperParameters, str]:
-    """The rule's hyperparameters once it has seen `net`, and a line on what it has seen."""
+    """Return the hyperparameters after `measure`, and a line that describes its input."""
     import torch
 
     from rebench.data import BatchSource, data_spec, load_data

@@ -1,4 +1,4 @@
-"""``rebench train``: trials of one cell in the foreground; prints their records."""
+"""``rebench train``: train trials of one cell in the foreground and print their records."""
 
 from __future__ import annotations
 
@@ -26,36 +26,36 @@ __all__ = ["train"]
 
 def train(
     cell: options.CellName,
-    dataset: Annotated[str, typer.Option(help="See `rebench data list`.")] = "cifar10",
+    dataset: Annotated[str, typer.Option(help="A name in `rebench data list`.")] = "cifar10",
     split: Annotated[str, typer.Option(help="A split of the data set.")] = "full",
     recipe: Annotated[
         list[str] | None,
-        typer.Option(help="Default nb201; repeatable."),
+        typer.Option(help="A recipe (default nb201); repeatable."),
     ] = None,
     seed: Annotated[
         list[int] | None, typer.Option(min=0, max=2**31 - 1, help="Default 777; repeatable.")
     ] = None,
     epochs: Annotated[
-        int, typer.Option(min=1, max=100_000, help="The benchmark's are 200 or 12.")
+        int, typer.Option(min=1, max=100_000, help="Epochs; the benchmark has 200 or 12.")
     ] = 200,
     assignments: options.Settings = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
-    checkpoint_dir: Annotated[Path | None, typer.Option(help="Where to resume from.")] = None,
+    checkpoint_dir: Annotated[Path | None, typer.Option(help="Folder of checkpoints.")] = None,
     keep: Annotated[
         Path | None, typer.Option(help="Keep the trained networks in this folder.")
     ] = None,
     longer: Annotated[
         int | None,
-        typer.Option(min=1, help="So many epochs more, from what --keep has kept of --epochs."),
+        typer.Option(min=1, help="Additional epochs for networks in --keep after --epochs."),
     ] = None,
     data_root: options.DataRoot = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Train one trial, or several recipes and seeds of one cell, and print the records.
 
-    With --checkpoint-dir, Ctrl-C stops after the step that is under way, and the same command
-    goes on from there. --longer begins a new schedule with the kept weights alone; --set
-    start.what=state also with their momentum, if --set train.keep=state has kept it.
+    With --checkpoint-dir, Ctrl-C stops after the current step, and the same command resumes.
+    --longer starts a new schedule with the kept weights. To use the kept momentum too, keep
+    networks with --set train.keep=state, then add --set start.what=state.
 
     Example: rebench train 11 --dataset digits --set skeleton.channels=4
     """
@@ -66,7 +66,7 @@ def train(
     from rebench.train import train as train_trials
 
     if longer and keep is None:
-        raise InputError("--longer begins with the networks of a folder: give --keep FOLDER")
+        raise InputError("--longer needs the folder of the kept networks: add --keep FOLDER")
     chosen = Cell.find(cell)
     sweep = options.sweep_of(
         options.settings_of(assignments),
@@ -80,7 +80,7 @@ def train(
         train={"keep": "weights" if keep else "nothing"},
         slurm={"device": device},
     )
-    # What the built recipes say of themselves: a trial has one id, however its recipe is spelt.
+    # Specs of the built recipes: the trial's id does not depend on the spelling of a recipe.
     rules = [make_recipe(rule).spec for rule in sweep.recipes]
     families = sweep.model_copy(update={"recipes": rules}).families([chosen])
     trials = [trial for family in families for trial in family]
@@ -108,7 +108,7 @@ def train(
 
 @contextlib.contextmanager
 def _stop_on_signal() -> Iterator[Callable[[], bool]]:
-    """Turn the first SIGINT or SIGTERM into a request; the second acts as usual."""
+    """Turn the first SIGINT or SIGTERM into a request to stop; the second acts as usual."""
     asked: list[int] = []
 
     def ask(number: int, _: FrameType | None) -> None:

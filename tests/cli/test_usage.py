@@ -39,7 +39,7 @@ from rebench.version import version
         (["rank", "mini", "mini", "--across", "recipes"], "leave the second out"),
         (["rank", "mini", "--across", "recipes", "--against", "nb201"], "leave --against out"),
         (["query", "mini"], "name a CELL"),
-        (["train", "11", "--longer", "2"], "--longer begins with the networks of a folder"),
+        (["train", "11", "--longer", "2"], "--longer needs the folder of the kept networks"),
         (["export", "table", "mini", "--out", "x.txt"], "must end in .csv or .parquet, got"),
         (["export", "curves", "mini", "--out", "x.parquet"], "--out must end in .csv, got"),
         (["cells", "export", "--out", "x.txt"], "--out must end in .parquet or .csv, got 'x.txt'"),
