@@ -275,3 +275,18 @@ class Excited(nn.Module):
         gate = torch.sigmoid(self.excite(torch.relu(self.squeeze(x.mean((2, 3))))))
         x = self.norms[1](x * gate[:, :, None, None])
         return self.readout(torch.relu(x).mean((2, 3)))
+
+
+class Net(nn.Module):
+    """Four square layers, and what a test does with them; `last` is the readout."""
+
+    def __init__(self, body, **modules):
+        super().__init__()
+        self.a, self.b, self.c, self.d = (nn.Linear(4, 4, bias=False) for _ in range(4))
+        self.last = nn.Linear(4, 2)
+        self.body = body
+        for name, module in modules.items():
+            setattr(self, name, module)
+
+    def forward(self, x):
+        return self.last(self.body(self, x))

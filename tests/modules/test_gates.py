@@ -5,7 +5,7 @@ import re
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
-from plain_networks import Former
+from plain_networks import Former, Net
 from torch import nn
 
 import rebench
@@ -14,21 +14,6 @@ from rebench.modules import UntraceableError, read_network
 TRACERS = pytest.mark.parametrize("tracer", ["export", "fx"])
 WRITTEN = pytest.mark.parametrize("written", [True, False], ids=["written", "torch's"])
 WORDS, X = torch.zeros(2, 6, dtype=torch.long), torch.zeros(2, 5, 4)
-
-
-class Net(nn.Module):
-    """Four square layers, and what a test does with them; `last` is the readout."""
-
-    def __init__(self, body, **modules):
-        super().__init__()
-        self.a, self.b, self.c, self.d = (nn.Linear(4, 4, bias=False) for _ in range(4))
-        self.last = nn.Linear(4, 2)
-        self.body = body
-        for name, module in modules.items():
-            setattr(self, name, module)
-
-    def forward(self, x):
-        return self.last(self.body(self, x))
 
 
 def _read(body, tracer=None, opaque="error", **modules):
@@ -217,10 +202,6 @@ def test_a_product_that_has_no_gate_is_refused(name: str, tracer: str):
 
 
 def test_paths_that_are_given_replace_those_of_a_gate():
-    def body(net, x):
-        return net.a(x) * torch.sigmoid(net.b(net.c(x)))
-
-    assert _read(body, opaque={"mul": [(), (1,)]}).graph.depth_polynomial() == (0, 0, 1)
     attention = {"scaled_dot_product_attention": [(1,), (), (1,)]}
     network = _read(
         lambda net, x: F.scaled_dot_product_attention(*[net.a(x)] * 3), opaque=attention
@@ -236,11 +217,7 @@ def test_a_layer_in_a_gate_is_never_the_readout_and_changes_no_depth():
 
     network = read_network(Gated(None, e=nn.Linear(2, 2)), X)
     roles = {(use.weight.name, use.role) for use in network.uses}
-    assert roles == {
-        ("a.weight", "stem"),
-        ("e.weight", "hidden"),
-        ("last.weight", "readout"),
-    }
+    assert roles == {("a.weight", "stem"), ("e.weight", "hidden"), ("last.weight", "readout")}
     assert network.graph.depth_polynomial() == (0, 1)
     assert [use.in_degree for use in network.uses] == [1, 1, 2, 1]
     assert [use.paths for use in network.uses] == [1, 1, 0, 0]

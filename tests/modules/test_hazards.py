@@ -3,6 +3,7 @@
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
+from plain_networks import Net
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
@@ -12,21 +13,6 @@ from rebench.modules import operations as ops
 TRACERS = pytest.mark.parametrize("tracer", ["export", "fx"])
 X = torch.zeros(2, 4)
 IMAGES = torch.zeros(2, 4, 6, 6)
-
-
-class Net(nn.Module):
-    """Three square layers, and what a test does with them; `last` is the readout."""
-
-    def __init__(self, body, **modules):
-        super().__init__()
-        self.a, self.b, self.c = (nn.Linear(4, 4, bias=False) for _ in range(3))
-        self.last = nn.Linear(4, 2)
-        self.body = body
-        for name, module in modules.items():
-            setattr(self, name, module)
-
-    def forward(self, x):
-        return self.last(self.body(self, x))
 
 
 class Pair(Net):

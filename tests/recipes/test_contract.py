@@ -37,10 +37,7 @@ NO_PATHS: list[Architecture] = [Cell.parse("3_30_000"), DagCode.parse("2_00_002"
 def _nets(graph: Architecture) -> list[LayeredNet]:
     if isinstance(graph, Cell):
         return [TinyNet(graph, channels=4, cells_per_stage=1)]
-    return [
-        DagMLP(graph, inputs=192, width=16),
-        DagCNN(graph, channels=4, order="after"),
-    ]
+    return [DagMLP(graph, inputs=192, width=16), DagCNN(graph, channels=4, order="after")]
 
 
 def _net(graph: Architecture) -> LayeredNet:

@@ -137,11 +137,7 @@ def test_degrees_without_the_relu_s_mean_after(degree: str, expected: list[float
 def test_skips_grow_as_the_recursion_says_and_scaled_ones_are_flat(code: str, scale_skips: bool):
     graphs = Graphs.of([DagCode.parse(code)], scale_skips=scale_skips)
     exact = exact_update(graphs, degree_gains(graphs, "target")).forward[0] / 2
-    graph, rule, rows = (
-        DagCode.parse(code),
-        make_recipe("topology-exact"),
-        [],
-    )
+    graph, rule, rows = (DagCode.parse(code), make_recipe("topology-exact"), [])
     with torch.no_grad():
         for draw in range(12):
             net = DagMLP(graph, inputs=WIDTH, width=WIDTH, scale_skips=scale_skips)
@@ -185,10 +181,7 @@ def test_output_of_a_real_network_moves_as_the_recursion_says(code, order, scale
     mean = sum(moved) / len(moved)
     error = torch.tensor(moved).std().item() / math.sqrt(len(moved))
     exact = exact_maximal_lr(
-        graph,
-        "target" if order == "before" else "source",
-        order=order,
-        scale_skips=scale_skips,
+        graph, "target" if order == "before" else "source", order=order, scale_skips=scale_skips
     )
     expected = 4 * exact**-2  # the recipe's readout has std 2 / n, the recursion's 1 / n
     assert abs(mean - expected) < 3 * error + 0.06 * expected, mean / expected

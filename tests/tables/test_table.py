@@ -8,11 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from generated_tables import synthetic_frame
-from simulated_tables import synthetic_table
 
 from cells import Cell, CellError, CostModel
 from rebench.errors import InputError, MissingDataError, UnknownNameError
-from rebench.tables import Key, Table, open_table, write_table
+from rebench.tables import Table, open_table, write_table
 
 
 @pytest.fixture(scope="module")
@@ -163,24 +162,3 @@ def test_rows_that_are_there_twice_and_missing_columns_are_refused():
         Table.from_frame(pd.concat([frame, frame]))
     with pytest.raises(InputError, match="missing: accuracy"):
         Table.from_frame(frame.drop(columns="accuracy"))
-
-
-def test_synthetic_values_do_not_depend_on_which_cells_are_asked_for():
-    few = synthetic_table(7, cells=[10, 500])
-    more = synthetic_table(7, cells=[10, 11, 500])
-    for key in few.keys:
-        assert few.seeds(500, *key) == more.seeds(500, *key)
-    assert synthetic_table(8, cells=[500]).seeds(500, "cifar10") != few.seeds(500, "cifar10")
-
-
-def test_synthetic_table_has_the_benchmarks_shape():
-    table = synthetic_table(0, datasets=["cifar10", "cifar10-valid"])
-    means = table.means("cifar10")
-    # The published means: median 90.74, 5 % at 73.53, best 94.37, 341 cells at chance.
-    assert means.median() == pytest.approx(90.74, abs=0.3)
-    assert means.quantile(0.05) == pytest.approx(73.5, abs=3)
-    assert 94 < means.max() < 95.5
-    assert (means == 10).sum() == 341
-    short = table.means("cifar10-valid", "x-valid", epochs=12)
-    assert 0.8 < short.corr(means, method="spearman") < 0.97
-    assert Key("cifar10-valid", "x-valid", 12) in table.keys

@@ -118,13 +118,3 @@ def test_cosine_is_the_benchmarks():
     # (1 + cos(pi e / 12)) / 2 at e = 0, 4, 6, 8 by hand: cos of 0, 60, 90, 120 degrees
     factors = [rate_factor(Protocol(), 12, epoch) for epoch in (0, 4, 6, 8)]
     assert factors == pytest.approx([1, 0.75, 0.5, 0.25])
-
-
-def test_warm_up_climbs_to_the_schedules_start():
-    protocol = Protocol(warmup_epochs=3)
-    factors = [rate_factor(protocol, 11, epoch) for epoch in (0, 1, 2, 3, 7)]
-    assert factors == pytest.approx([0.25, 0.5, 0.75, 1, 0.5])
-
-
-def test_constant_schedule_stays():
-    assert {rate_factor(Protocol(schedule="constant"), 5, epoch) for epoch in range(5)} == {1.0}

@@ -75,12 +75,6 @@ def test_stacked_weights_stay_with_those_alone_for_several_steps():
             assert torch.allclose(stacked[name], value, rtol=1e-4, atol=1e-5), name
 
 
-def test_stack_gives_the_same_bits_again():
-    trials = [make_trial(0), make_trial(1)]
-    first, second = (train(trials, few_digits(), stack=2) for _ in range(2))
-    assert [record.outcome for record in first] == [record.outcome for record in second]
-
-
 @pytest.mark.parametrize(
     "steps", [pytest.param(1, marks=pytest.mark.slow), 4, pytest.param(6, marks=pytest.mark.slow)]
 )

@@ -94,11 +94,6 @@ def test_curves_equal_the_loop_written_by_hand(changes: dict[str, object]):
         assert record.outcome.curves[split].accuracy == pytest.approx(accuracy, abs=1.01 * image)
 
 
-def test_two_runs_of_one_trial_have_equal_outcomes():
-    first, second = (train([make_trial(3)], few_digits())[0] for _ in range(2))
-    assert first.outcome == second.outcome
-
-
 def test_another_seed_or_recipe_has_another_outcome():
     data = few_digits()
     records = train([make_trial(0), make_trial(1), gentle(0, 0.3)], data, stack=1)
@@ -112,17 +107,6 @@ def test_training_leaves_the_programs_generator_alone():
     assert torch.equal(state, torch.get_rng_state())
 
 
-@pytest.mark.slow
-def test_digits_are_learned():
-    trial = make_trial(epochs=4, protocol=Protocol(batch_size=64))
-    (record,) = train([trial])
-    accuracy, loss = record.final("ori-test")
-    assert accuracy is not None
-    assert accuracy > 75  # chance is 10; seen: 87 after 3 epochs
-    assert loss is not None
-    assert record.cost.params_m == pytest.approx(0.017606)
-
-
 def test_record_says_what_was_trained_and_where():
     data = few_digits()
     (record,) = train([make_trial(7)], data)
@@ -130,7 +114,7 @@ def test_record_says_what_was_trained_and_where():
     assert len(record.outcome.curves["ori-test"].loss) == 2
     assert record.provenance.data_digest == data.digest
     assert record.provenance.device.startswith("cpu")
-    assert record.cost.stack == 1
+    assert (record.cost.stack, record.cost.params_m) == (1, pytest.approx(0.017606))
     assert record.cost.images_per_s > 0
 
 
