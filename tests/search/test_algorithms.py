@@ -328,3 +328,32 @@ def test_kernel_density_sums_to_one_over_the_space_and_draws_from_itself():
         expected = [mass[space.ops[:, edge] == op].sum() for op in range(5)]
         shares = Counter(drawn[:, edge].tolist())
         np.testing.assert_allclose([shares[op] / 20_000 for op in range(5)], expected, atol=0.02)
+
+
+def test_a_density_has_scott_s_width_and_aitchison_and_aitken_s_kernels():
+    """Slowly, of four cells: the widths of the edges, and the mean over cells of the products."""
+    ops = np.array([[0, 1, 2, 3, 4, 0], [0, 1, 2, 3, 0, 1], [0, 1, 2, 0, 1, 2], [0, 1, 0, 1, 2, 3]])
+    density = _Density(ops)
+    widths = []
+    for edge in ops.T:
+        spread = np.sqrt(1 - sum((edge == kind).mean() ** 2 for kind in range(5)))
+        widths.append(min(max(1.06 * spread * 4 ** (-1 / 10), 0.001), 0.8))
+    np.testing.assert_allclose(density.width, widths)
+    asked = np.array([[0, 1, 2, 3, 4, 0], [4, 4, 4, 4, 4, 4]])
+    expected = [
+        np.log(
+            np.mean(
+                [
+                    np.prod(
+                        [
+                            1 - w if a == b else w / 4
+                            for a, b, w in zip(one, cell, widths, strict=True)
+                        ]
+                    )
+                    for cell in ops
+                ]
+            )
+        )
+        for one in asked
+    ]
+    np.testing.assert_allclose(density.log_at(asked), expected)

@@ -140,6 +140,11 @@ def test_likely_columns_are_found_under_common_spellings():
     assert likely_columns(["index", "arch_id", "seed", "accuracy", "note"]) == {}
 
 
+def test_a_column_of_one_run_beside_those_of_seeds_is_not_taken_for_them():
+    found = likely_columns(["cell", "run_1", "acc_777", "acc_888"])
+    assert found == {"index": "cell", "accuracy": "acc_*"}
+
+
 @pytest.mark.parametrize(
     ("columns", "error", "message"),
     [

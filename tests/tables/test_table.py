@@ -12,6 +12,7 @@ from generated_tables import synthetic_frame
 from cells import Cell, CellError, CostModel
 from rebench.errors import InputError, MissingDataError, UnknownNameError
 from rebench.tables import Table, open_table, write_table
+from rebench.tables.table import _explained
 
 
 @pytest.fixture(scope="module")
@@ -162,3 +163,8 @@ def test_rows_that_are_there_twice_and_missing_columns_are_refused():
         Table.from_frame(pd.concat([frame, frame]))
     with pytest.raises(InputError, match="missing: accuracy"):
         Table.from_frame(frame.drop(columns="accuracy"))
+
+
+def test_negative_seeds_alone_are_explained():
+    assert _explained([0, 777, -1, -3]) == " (-1 is mean, -3 is run 2: the seed is not known)"
+    assert _explained([0, 777]) == ""

@@ -72,6 +72,8 @@ def test_time_of_a_stack_is_shared_by_its_trials_and_foretells_the_rest(monkeypa
     [
         # Each question takes 25 s: one after each of four steps, and one when the epoch is over.
         (10.0, [(0, 3), (5, 2), (8, 0)]),
+        # 126.6 s are six questions after each save, which is followed by one of its own.
+        (2.11, [(0, 3), (2, 0), (3, 1), (4, 2), (5, 3), (7, 0), (8, 0)]),
         (2.0, [*((epoch, 3) for epoch in range(8)), (8, 0)]),
         (0.5, [(0, 2), (1, 0), (1, 2), (2, 0)]),
     ],
