@@ -38,6 +38,10 @@ def test_ended_holder_is_overtaken_and_sees_it(tmp_path):
     assert not first.holds(TRIAL)
     first.release(TRIAL)
     assert second.holds(TRIAL)
+    files = tmp_path / "claims"
+    assert sorted(path.name for path in files.iterdir()) == [f"{TRIAL}.1", f"{TRIAL}.2"]
+    second.release(TRIAL)
+    assert not list(files.iterdir())
 
 
 def test_requeued_job_overtakes_its_older_copy_and_never_the_other_way(tmp_path):
