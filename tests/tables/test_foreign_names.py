@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -98,6 +99,13 @@ def test_runs_without_seeds_are_numbered_and_not_taken_for_seeds(theirs):
     wide = pd.DataFrame({"arch_id": CELLS, "first": 50.0, "second": 51.0})
     table = named(wide, seed=None, accuracy=["first", "second"])
     assert table.seeds(0) == {-2: 50.0, -3: 51.0}
+
+
+def test_a_missing_value_among_runs_without_seeds_is_named_with_its_row(theirs):
+    lacking = theirs.drop(columns="run").assign(epochs=200.0)
+    lacking.loc[2, "epochs"] = np.nan
+    with pytest.raises(InputError, match="row 3, column epochs: must be .* got no value"):
+        Table.from_frame(lacking, index="arch_id", accuracy="test_acc", dataset="cifar10")
 
 
 def test_many_runs_without_seeds_are_refused(theirs):
