@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import numpy as np
 import pandas as pd
 import pytest
 
@@ -104,7 +103,7 @@ def test_runs_without_seeds_are_numbered_and_not_taken_for_seeds(theirs):
 def test_a_missing_value_among_runs_without_seeds_is_named_with_its_row(theirs):
     lacking = theirs.drop(columns="run").assign(epochs=200.0)
     lacking.loc[2, "epochs"] = np.nan
-    with pytest.raises(InputError, match="row 3, column epochs: must be .* got no value"):
+    with pytest.raises(InputError, match=r"row 3, column epochs: must be .* got no value"):
         Table.from_frame(lacking, index="arch_id", accuracy="test_acc", dataset="cifar10")
 
 
