@@ -39,6 +39,13 @@ from rebench.version import version
         (["rank", "mini", "mini", "--across", "recipes"], "leave the second out"),
         (["rank", "mini", "--across", "recipes", "--against", "nb201"], "leave --against out"),
         (["query", "mini"], "name a CELL"),
+        (["query", "mini", "9", "--all"], "mini holds nothing of cell 9"),
+        (
+            ["rank", "mini", "--across", "recipes", "--by", "nb201"],
+            "with --across, --by takes benchmark, retrained, either, got nb201",
+        ),
+        (["submit", ".", "--run", "x"], ". is a run itself: leave --run out"),
+        (["table", "fetch", "analog-nasbench", "--url", "x"], "so --url does not apply"),
         (["train", "11", "--longer", "2"], "--longer needs the folder of the kept networks"),
         (["export", "table", "mini", "--out", "x.txt"], "must end in .csv or .parquet, got"),
         (["export", "curves", "mini", "--out", "x.parquet"], "--out must end in .csv, got"),
