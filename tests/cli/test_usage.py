@@ -39,7 +39,6 @@ from rebench.version import version
         (["rank", "mini", "mini", "--across", "recipes"], "leave the second out"),
         (["rank", "mini", "--across", "recipes", "--against", "nb201"], "leave --against out"),
         (["query", "mini"], "name a CELL"),
-        (["query", "mini", "9", "--all"], "mini holds nothing of cell 9"),
         (
             ["rank", "mini", "--across", "recipes", "--by", "nb201"],
             "with --across, --by takes benchmark, retrained, either, got nb201",
@@ -258,3 +257,8 @@ def test_what_a_terminal_cannot_write_is_replaced_there_and_whole_elsewhere(tmp_
         shown[encoding] = done.stdout.decode(encoding)
     assert "tâble" in shown["utf-8"]
     assert json.loads(shown["ascii"]) == json.loads(shown["utf-8"])
+
+
+def test_a_cell_that_no_group_holds_is_missing(capsys):
+    assert main(["query", "mini", "9", "--all"]) == 1
+    assert "cell 9" in capsys.readouterr().err
