@@ -8,6 +8,7 @@ import pytest
 
 from rebench.analysis import Accuracies, Paired, compare, read_accuracies
 from rebench.analysis.improvement import improvement
+from rebench.analysis.paired import _chosen_by
 from rebench.errors import InputError
 from rebench.search.proxies import rank_correlation
 
@@ -209,3 +210,18 @@ def test_where_no_cell_has_two_runs_in_both_tables_their_means_are_compared():
     found = Paired.of_values(lacking, lacking[[2, 3, 0, 1]]).repeated
     assert found.before.runs.tolist() == [[2.0], [3.0], [5.0], [6.0]]
     assert found.after.runs.tolist() == [[5.0], [6.0], [2.0], [3.0]]
+
+
+@pytest.mark.parametrize(
+    ("n_best", "n_others", "chosen"),
+    [(49, 0, True), (50, 0, False), (28, 2, True), (27, 3, False), (10, 0, True), (9, 0, False)],
+)
+def test_cells_are_chosen_by_a_table_that_has_twice_as_many_and_nine_of_ten_of_its_best(
+    n_best, n_others, chosen
+):
+    """Of 100 cells: fewer than 50, 10 at least, and more than 90 % among as many best ones."""
+    means = np.random.default_rng(0).permutation(100) + 0.5
+    table = Accuracies(name="table", cells=np.arange(100), seeds=(777,), runs=means[:, None])
+    ranked = np.argsort(-means)
+    cells = np.sort([*ranked[:n_best], *ranked[60 : 60 + n_others]])
+    assert bool(_chosen_by(table, cells)) is chosen
