@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
+from scipy import stats
 from scipy.stats import kendalltau
 
 from cells.classes import functional_classes
@@ -136,3 +137,30 @@ def test_too_few_equal_cells_have_no_tau():
     assert none["n_cells"].tolist() == [0, 0]
     with pytest.raises(InputError, match=r"must be \[cells\]"):
         equal_cell_tau(np.ones((3, 2)), in_classes([3]))
+
+
+def test_interval_is_the_jackknife_over_classes_by_hand():
+    """Classes of two cells have one pairing; as many groups as classes leave each out once."""
+    rng = np.random.default_rng(5)
+    true = np.repeat(rng.normal(90, 1, 15), 2)
+    values, classes = true + rng.normal(0, 0.5, 30), np.repeat(np.arange(15), 2)
+    equal = EqualCells(rows=np.arange(30), classes=classes)
+    row = equal_cell_tau(values, equal, (100,), draws=1, groups=40, rng=0).iloc[0]
+    partner = values.reshape(15, 2)[:, ::-1].ravel()
+    tau = kendalltau(values, partner).statistic
+    without = [
+        kendalltau(values[classes != one], partner[classes != one]).statistic for one in range(15)
+    ]
+    error = np.sqrt(14 * np.var(without))
+    assert row["tau"] == pytest.approx(tau)
+    assert row["tau_high"] - row["tau"] == pytest.approx(stats.t(14).ppf(0.975) * error)
+    assert row["tau"] - row["tau_low"] == pytest.approx(stats.t(14).ppf(0.975) * error)
+    assert (row["n_cells"], row["n_classes"]) == (30, 15)
+
+
+@pytest.mark.parametrize(("draws", "groups"), [(0, 2), (1, 1)])
+def test_no_pairing_and_a_single_group_are_refused(draws, groups):
+    equal = EqualCells(rows=np.arange(4), classes=np.array([0, 0, 1, 1]))
+    message = f"draws must be at least 1 and groups 2, got {draws} and {groups}"
+    with pytest.raises(InputError, match=message):
+        equal_cell_tau(np.arange(4.0), equal, draws=draws, groups=groups)

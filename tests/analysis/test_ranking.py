@@ -16,6 +16,7 @@ from rebench.analysis.ranking import (
     of_most,
     resampled,
     seed_jackknife,
+    with_interval,
 )
 from rebench.errors import InputError
 
@@ -352,3 +353,20 @@ def test_the_largest_of_several_has_an_interval_for_all_of_them():
     assert alone["most_high"] - alone["most_low"] == pytest.approx(
         2 * stats.norm.ppf(0.975) * found.drop[1:, 0].std()
     )
+
+
+@pytest.mark.parametrize("n", [None, 12, 2])
+@pytest.mark.parametrize("level", [0.95, 0.9])
+def test_an_interval_has_percentiles_as_far_out_as_student_s_is_wider(n, level):
+    """Of the draws after the first, which is the value; Hesterberg (2015), equation 8."""
+    drawn = np.concatenate([[5.0], np.random.default_rng(0).permutation(1001), [np.nan]])
+    tail = (1 - level) / 2
+    if n:
+        tail = stats.norm.cdf(-np.sqrt(n / (n - 1)) * stats.t(n - 1).ppf(1 - tail))
+    expected = {"x": 5, "x_low": 1000 * tail, "x_high": 1000 * (1 - tail)}
+    assert with_interval("x", drawn, n, level) == pytest.approx(expected)
+
+
+def test_one_unit_has_the_percentiles_of_the_draws():
+    drawn = np.concatenate([[5.0], np.arange(1001)])
+    assert with_interval("x", drawn, 1) == pytest.approx({"x": 5, "x_low": 25, "x_high": 975})
