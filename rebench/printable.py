@@ -1,11 +1,13 @@
-"""Texts of others (names, messages, logs) without characters that a terminal or a page obeys."""
+"""Texts and numbers as people read them, without characters that a terminal or a page obeys."""
 
 from __future__ import annotations
 
+import math
 import re
+from numbers import Real
 from typing import Final
 
-__all__ = ["CONTROL", "printable"]
+__all__ = ["CONTROL", "is_number", "number", "printable", "probability", "signed", "span"]
 
 CONTROL: Final = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
@@ -13,6 +15,38 @@ CONTROL: Final = re.compile(
 """One control character, mark of the direction of writing, end of a line or half of a character."""
 
 
+_NUMBER: Final = re.compile(r"(-|(< )?-?[\d.,]+(e[+-]?\d+)?)( ?%|[ *])?")
+
+
 def printable(text: str, keep: str = "\t\n") -> str:
     """Return a text with every control character, but for those in `keep`, spelt as an escape."""
     return CONTROL.sub(lambda one: one[0] if one[0] in keep else repr(one[0])[1:-1], text)
+
+
+def number(value: object, digits: int = 2) -> str | None:
+    """Return a number with this many decimals, never a negative zero; None if it is not finite."""
+    if not isinstance(value, Real) or not math.isfinite(value):
+        return None
+    plain = float(value)
+    return f"{round(plain, digits) + 0.0:.{digits}f}" if abs(plain) < 1e5 else f"{plain:.3g}"
+
+
+def signed(value: float) -> str:
+    """Return a difference with its sign and two decimals, never a negative zero."""
+    return f"{round(value, 2) + 0.0:+.2f}"
+
+
+def span(low: object, high: object, digits: int = 2) -> str | None:
+    """Return an interval as text; None if an end is not finite."""
+    first, last = number(low, digits), number(high, digits)
+    return None if first is None or last is None else f"{first} to {last}"
+
+
+def is_number(text: str) -> bool:
+    """Whether a text is a number as tables show it, or the dash for a missing number."""
+    return _NUMBER.fullmatch(text) is not None
+
+
+def probability(value: float) -> str:
+    """Return a p-value as text: three decimals, or that it is below them."""
+    return f"{value:.3f}" if value >= 0.001 else "< 0.001"

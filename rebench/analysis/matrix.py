@@ -1,4 +1,4 @@
-"""Every ranking against every other: of the recipes of a table, or of its data sets."""
+"""Comparison of all recipes of a table, or of all its data sets, with each other."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ def read_rankings(
     split: str | None = None,
     epochs: int | None = None,
 ) -> dict[str, dict[str, Accuracies]]:
-    """The rankings that a long table holds, by what they have in common.
+    """Return the rankings of a long table, by the data set or recipe that they share.
 
     Args:
-        rows: a long table; one without recipes counts as one recipe, called `table`.
-        across: what is compared: recipes of one data set, or data sets under one recipe.
-        datasets: which data sets; all if empty.
-        recipes: which recipes; all if empty.
-        split: where accuracies are measured; if None, of each data set the whole test set or what
+        rows: a long table; without a column `recipe` it counts as one recipe, named `table`.
+        across: compare the recipes on one data set, or the data sets under one recipe.
+        datasets: data sets to compare; all if empty.
+        recipes: recipes to compare; all if empty.
+        split: where accuracies are measured; if None, the whole test set of each data set or what
             there is of it.
-        epochs: after how many; if None the longest training of each.
+        epochs: number of epochs; if None, the longest training of each.
     """
     if "recipe" not in rows:
         rows = rows.assign(recipe="table")
@@ -69,7 +69,7 @@ def read_rankings(
     several = {shared: tables for shared, tables in found.items() if len(tables) > 1}
     if not several:
         raise InputError(
-            f"there are no two {across} to compare: the table holds {', '.join(known)} "
+            f"there are no two {across} to compare: the table contains {', '.join(known)} "
             f"under {', '.join(labels)}"
         )
     return several
@@ -83,14 +83,14 @@ def tau_matrix(
     draws: int = 1000,
     seed: int = 0,
 ) -> tuple[pd.DataFrame, tuple[str, ...]]:
-    """Compare every two rankings on their common cells, beside what seeds alone leave.
+    """Compare every two rankings on their common cells, with the agreement between seeds.
 
-    Each pair draws as `compare` of the two does with this seed.
+    Each pair has the random draws of `compare` with the same seed.
 
     Returns:
-        One row per pair and K: `first`, `second`, `rank_curve`'s columns, `points` (the mean
-        difference of accuracies) with `_low` and `_high`, and `p_adjusted`, which allows for all
-        pairs (Holm, of `p_family`). And notes.
+        One row per pair and K: `first`, `second`, the columns of `rank_curve`, `points` (the mean
+        difference of accuracies) with `_low` and `_high`, and `p_adjusted` (`p_family` adjusted for
+        all pairs by Holm's method). And notes.
     """
     frames: list[pd.DataFrame] = []
     notes: list[str] = []
@@ -103,5 +103,7 @@ def tau_matrix(
         frames.append(curve.assign(**crossed_difference(paired).named("points")))
     found = pd.concat(frames, ignore_index=True)
     judged = found.groupby(["first", "second"], sort=False)["p_family"].min()
-    adjusted = pd.Series(holm(judged), index=judged.index, name="p_adjusted")
-    return found.join(adjusted, on=["first", "second"]), tuple(dict.fromkeys(notes))
+    factors = (holm(judged) / judged).rename("p_adjusted")
+    found = found.join(factors, on=["first", "second"])
+    found["p_adjusted"] = (found["p_family"] * found["p_adjusted"]).clip(upper=1)
+    return found, tuple(dict.fromkeys(notes))

@@ -1,4 +1,4 @@
-"""One recipe against another, or against the benchmark: `compare`, and all that it says."""
+"""Comparison of two rankings of the same cells: `compare`, its result and its verdict."""
 
 from __future__ import annotations
 
@@ -13,83 +13,112 @@ from typing import Annotated, Final, Literal, TypeAlias, get_args
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
+from scipy import special
 
 from rebench.analysis.choices import MOST_DRAWS, TOP_PERCENT, Selection
 from rebench.analysis.concordance import MIN_CELLS
 from rebench.analysis.curve import rank_curve
 from rebench.analysis.improvement import improvement
 from rebench.analysis.paired import Accuracies, Paired, read_accuracies
+from rebench.analysis.rank_table import LEVEL, as_latex, as_markdown, caption_of, rank_table
 from rebench.analysis.ranking import of_means, seed_jackknife
 from rebench.analysis.replicates import assumed_equal
 from rebench.analysis.seed_noise import Rng
 from rebench.arguments import Between, checked
 from rebench.drawable import Drawable
 from rebench.errors import InputError, UnknownNameError
+from rebench.printable import number, probability, span
 from rebench.tables import Table, open_table
-from rebench.tables.columns import REQUIRED, usual_split
+from rebench.tables.columns import MEAN_SEED, REQUIRED, usual_split
 
 __all__ = ["Contrast", "Reranking", "compare", "rerank", "third_table"]
 
-_LEVEL: Final = 0.05
+# A drop is called detectable where the test would find it in so large a share of studies.
+_POWER: Final = 0.8
 
 Contrast: TypeAlias = Literal["recipe", "pipeline", "pipeline and recipe"]
-"""What two tables differ by. Against the published table the training code differs as well."""
+"""What differs between two tables. From the published table the training code differs, too."""
 
 Ranked: TypeAlias = str | Path | Table | pd.DataFrame | ArrayLike
-"""What can be compared: a table's name (NAME@RECIPE takes one recipe), a table, its long rows, or
-accuracies [cells] or [cells, seeds]."""
+"""A ranking to compare: the name of a table (NAME@RECIPE selects a recipe), a table, its long rows,
+or accuracies [cells] or [cells, seeds]."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Reranking(Drawable):
-    """What re-training moved, with its uncertainty and what seeds alone would do."""
+    """Difference between two rankings, with confidence intervals and the seed baseline."""
 
     dataset: str
     split: str
     paired: Paired
     contrast: Contrast
     by: Selection | str
-    """Which table chooses the top K %, or the name of a third one."""
+    """Table that selects the top K %: one of the two, or the name of a third table."""
     moved: pd.DataFrame
     """`rank_curve`: one row per K."""
     notes: tuple[str, ...]
     p_adjusted: float | None = None
-    """The p-value adjusted for the other recipes and data sets of one study (Holm)."""
+    """The p-value adjusted for the other comparisons of the same study (Holm)."""
     comparisons: int = 1
-    """How many comparisons that is adjusted for, this one included."""
+    """Number of comparisons that `p_adjusted` allows for, this one included."""
 
     @property
     def before(self) -> Accuracies:
-        """The benchmark or the recipe compared with, of the cells that both tables have."""
+        """The benchmark or the baseline recipe, on the cells that both tables contain."""
         return self.paired.before
 
     @property
     def after(self) -> Accuracies:
-        """The re-trained table, of the same cells."""
+        """The re-trained table, on the same cells."""
         return self.paired.after
 
     @functools.cached_property
     def curve(self) -> pd.DataFrame:
-        """One row per K: what moved, and `of_means`."""
+        """One row per K: `rank_curve` and `of_means`."""
         top = self.moved["top_percent"].tolist()
         return self.moved.merge(of_means(self.paired, top, by=_own(self.by)), on="top_percent")
 
     @property
     def p_value(self) -> float:
-        """Of no change of the ranking, adjusted for looking at every K; NaN if untested."""
+        """The p-value of no difference, adjusted for all K; NaN if it could not be computed."""
         return float(self.moved["p_family"].min())
 
     @property
     def p_judged(self) -> float:
-        """The p-value to judge by: adjusted, where a study made several comparisons."""
+        """The p-value of the verdict: adjusted for all comparisons of a study, if there are."""
         return self.p_value if self.p_adjusted is None else self.p_adjusted
 
     @property
+    def p_by_percent(self) -> dict[float, float]:
+        """The p-value at each K, adjusted for all K and for all comparisons of a study."""
+        factor = self.p_judged / self.p_value
+        values = np.minimum(self.moved["p_family"] * factor, 1)
+        return dict(zip(self.moved["top_percent"], values, strict=True))
+
+    @property
     def name(self) -> str:
-        """What is compared, in a few words."""
+        """The two tables and the data set."""
         compared = f"{self.after.name} against {self.before.name}"
         together = "" if self.contrast == "recipe" else f" ({self.contrast})"
         return f"{compared}{together}, {self.dataset}" if self.dataset else compared
+
+    @property
+    def chooser(self) -> str:
+        """The name of the table that selects the top K %."""
+        known = {"benchmark": self.before.name, "retrained": self.after.name}
+        return known.get(self.by, "either table" if self.by == "either" else self.by)
+
+    @property
+    def measured(self) -> str:
+        """What was measured: cells, seeds, data set, split and epochs."""
+        tables = (self.after, self.before)
+        seeds = " against ".join(dict.fromkeys(map(_seeds, tables)))
+        epochs = " against ".join(dict.fromkeys(f"{own.epochs}" for own in tables if own.epochs))
+        parts = [f"{len(self.before.cells):,} cells", seeds]
+        if self.dataset:
+            two = " against " in f"{self.dataset} {self.split}"
+            parts.append(f"{self.dataset}{', ' if two else ' '}{self.split}")
+        return ", ".join([*parts, f"{epochs} epochs"] if epochs else parts)
 
     @property
     def tau(self) -> float:
@@ -98,17 +127,21 @@ class Reranking(Drawable):
 
     @property
     def seed_tau(self) -> float:
-        """The tau that seeds alone leave, at the largest K."""
+        """Kendall's tau between runs of one recipe with different seeds, at the largest K."""
         return float(self._whole["seed_tau"])
 
     @property
     def drop(self) -> tuple[float, float, float]:
-        """How much less tau is than noise, at the largest K, with its 95 % interval."""
+        """Seed tau minus tau at the largest K, and the ends of its 95 % interval."""
         return tuple(float(self._whole[name]) for name in ("drop", "drop_low", "drop_high"))  # type: ignore[return-value]  # three of them
 
     @property
     def ratio(self) -> float:
-        """Tau over noise, at the largest K: `drop` shrinks where there is more noise."""
+        """Corrected tau at the largest K: tau divided by seed tau.
+
+        This is the correction for attenuation of Spearman (Am. J. Psychol. 15, 1904, 72-101). The
+        drop shrinks as noise grows; the corrected tau does not.
+        """
         return float(self._whole["ratio"])
 
     @property
@@ -132,62 +165,91 @@ class Reranking(Drawable):
         return best.sort_values(["rank_after", "rank_before", "index"]).reset_index(drop=True)
 
     def jackknife(self) -> pd.DataFrame:
-        """`seed_jackknife`: `drop` at each K with seeds for a sample, too."""
+        """Return `seed_jackknife`: `drop` at each K with an interval over seeds."""
         return seed_jackknife(self.paired, self.moved["top_percent"].tolist())
 
     def frame(self) -> pd.DataFrame:
-        """A row per K: tau, noise and less with their intervals, ratio, p-values."""
+        """Return one row per K: tau, seed tau and drop with intervals, ratio, p-values."""
         return self.curve.copy()
 
+    def to_csv(self, path: str | Path | None = None) -> str | None:
+        """Write `frame` as CSV into a file, or return it as text."""
+        return self.curve.to_csv(path, index=False)
+
+    def to_markdown(self) -> str:
+        """Return the table of all K as Markdown."""
+        return as_markdown(rank_table([self]))
+
+    def to_latex(self, label: str = "tab:rank") -> str:
+        """Return the table of all K as LaTeX (package booktabs); its caption states the method."""
+        return as_latex(rank_table([self]), caption_of([self]), label)
+
     def __str__(self) -> str:
-        """The comparison and its verdict, in two sentences."""
+        """Return the names of both tables and the verdict."""
         return f"{self.name}: {self.sentence}"
 
     def _repr_html_(self) -> str:
-        shown = ["top_percent", "n_cells", "tau", "seed_tau", "drop", "drop_low", "drop_high"]
-        shown += ["ratio", "p_value", "p_family"]
-        table = self.moved[shown].to_html(index=False, float_format="{:.3g}".format, na_rep="-")
+        table = rank_table([self]).to_html(index=False)
         return f"<p>{html.escape(str(self))}</p>{table}"
 
     @property
     def sentence(self) -> str:
-        """Whether the ranking moved by more than seeds explain, in a sentence."""
+        """The verdict: claim, numbers, interval, p-value, what was measured, then warnings."""
         curve = self.moved.dropna(subset=["tau"])
+        before, after, n = self.before.name, self.after.name, len(self.before.cells)
         if curve.empty:
-            if (few := len(self.before.cells)) >= MIN_CELLS:
-                return (
-                    f"The {few} cells in common are tied in {self.before.name} or in "
-                    f"{self.after.name}: there is no ranking to compare."
-                )
-            return f"Too few cells in common ({few}; {MIN_CELLS} are needed): nothing can be said."
-        if curve["seed_tau"].isna().all():
-            return "Each table has one seed a cell, so seed noise cannot be told from a change."
-        if not math.isfinite(self.p_judged):
-            return "No p-value is given: see the notes."
-        shown = f"{_p_text(self.p_value)}, over all K"
-        if self.comparisons > 1:
-            shown += f"; {_p_text(self.p_judged)}, over all {self.comparisons} comparisons"
-        if self.p_judged > _LEVEL:
-            more = ""
-            if (most := curve.nlargest(1, "top_percent").iloc[0])["drop_high"] < 0:
-                more = (
-                    f" Among the top {most['top_percent']:g} % tau is {most['tau']:.3f}, above the "
-                    f"{most['seed_tau']:.3f} of seeds: the tables agree more than independent runs "
-                    "do. They may share runs, or a seed may favour the same cells in both."
-                )
-            return f"The ranking did not move by more than seed noise explains ({shown}).{more}"
-        smallest = curve.loc[curve["p_family"].idxmin()]
-        return (
-            f"The ranking moved by more than seed noise explains ({shown}): among the top "
-            f"{smallest['top_percent']:g} % tau is {smallest['tau']:.3f}, where seeds alone leave "
-            f"{smallest['seed_tau']:.3f}, {smallest['drop']:.3f} less "
-            f"({smallest['drop_low']:.2f} to {smallest['drop_high']:.2f}; "
-            f"ratio {smallest['ratio']:.2f})."
-            + "".join(
-                f" That is if {name}, with one seed a cell, is no noisier than {other}."
-                for name, other in assumed_equal(self.paired)
+            if n >= MIN_CELLS:
+                return f"No comparison is possible: all cells are tied in {before} or {after}."
+            return (
+                f"No comparison is possible: the tables have {n} cells in common and {MIN_CELLS} "
+                "are needed. Train more of the same cells."
             )
-        )
+        largest = curve.nlargest(1, "top_percent").iloc[0]
+        if curve["seed_tau"].isna().all():
+            return (
+                "A difference cannot be told from the effect of seeds, because both tables have "
+                f"one value per cell. {_numbers(largest)}. {self._scope} Train a second seed, or "
+                "give a table with several seeds."
+            )
+        if not math.isfinite(self.p_judged):
+            return f"No p-value can be given; the notes say why. {_numbers(largest)}. {self._scope}"
+        p_text = f"{_p_text(self.p_value)}, over all K"
+        if self.comparisons > 1:
+            p_text += f"; {_p_text(self.p_judged)}, over all {self.comparisons} comparisons"
+        if self.p_judged <= LEVEL:
+            claim = "The rankings differ by more than seeds explain."
+            row = curve.loc[curve["p_family"].idxmin()]
+            warnings = [
+                f"This assumes that {name}, with one value per cell, is no noisier than {other}: "
+                "give a table of it with several seeds to test this."
+                for name, other in assumed_equal(self.paired)
+            ]
+        else:
+            claim, row = "No difference was detected.", largest
+            warnings = self._limits(largest)
+        return " ".join([claim, f"{_numbers(row, p_text)}.", self._scope, *warnings])
+
+    @property
+    def _scope(self) -> str:
+        return f"{self.measured[0].upper()}{self.measured[1:]}."
+
+    def _limits(self, row: pd.Series[float]) -> list[str]:
+        """Return the smallest drop that would have been detected, and a tau above seed tau."""
+        said = []
+        # The upper half of the interval is 1.96 standard errors.
+        error = (row["drop_high"] - row["drop"]) / special.ndtri(0.975)
+        reach = special.ndtri(1 - LEVEL / self.comparisons) + special.ndtri(_POWER)
+        if math.isfinite(error):
+            said.append(
+                f"With {row['n_cells']:,.0f} cells a drop below {reach * error:.2g} would often be "
+                f"missed (power below {100 * _POWER:.0f} %)."
+            )
+        if row["drop_high"] < 0:
+            said.append(
+                "Tau is above seed tau: the tables agree more than independent runs do. Check "
+                "whether they share runs, or whether a seed favours the same cells in both."
+            )
+        return said
 
 
 @checked
@@ -196,6 +258,7 @@ def compare(
     after: Ranked,
     *,
     dataset: str | None = None,
+    against_dataset: str | None = None,
     split: str | None = None,
     epochs: int | None = None,
     top_percent: Sequence[float] = TOP_PERCENT,
@@ -203,55 +266,56 @@ def compare(
     draws: Annotated[int, Between(0, MOST_DRAWS)] = 1000,
     seed: Annotated[int, Between(0)] = 0,
 ) -> Reranking:
-    """How far `after` ranks cells otherwise than `before`, beside what seeds alone would do.
+    """Compare two rankings of the same cells, and their difference with the effect of seeds.
 
     Args:
-        before: the benchmark, or the recipe compared with, as `Ranked` says.
+        before: the benchmark or the baseline recipe (see `Ranked`).
         after: the re-trained table.
-        dataset: which data set; the one that both hold if None.
-        split: where accuracies are measured; if None the whole test set, or what there is of it.
-        epochs: after how many; if None the longest training of each.
+        dataset: data set of `before`, and of `after` if `against_dataset` is None; if None, the
+            only data set that both tables contain.
+        against_dataset: data set of `after`, to compare different data sets on purpose.
+        split: where accuracies are measured; if None, the whole test set or what there is of it.
+        epochs: number of epochs; if None, the longest training of each table.
         top_percent: the values of K.
-        by: which of the two chooses the top K % (`benchmark`: the first; `retrained`, `either`),
-            or a third table, whose accuracies no run of the two has part in.
-        draws: bootstrap draws, and deals of runs for the p-values.
-        seed: of all random draws: equal seeds give equal results.
+        by: table that selects the top K %: `benchmark` (the first), `retrained` (the second),
+            `either`, or a third table, whose noise is independent of both.
+        draws: bootstrap draws, and permutations for the p-values.
+        seed: seed of all random draws: equal seeds give equal results.
     """
     values = [ranked for ranked in (before, after) if not _is_table(ranked)]
+    chosen: list[str] = []
     if len(values) == 1:
-        raise InputError("a table is compared with a table, accuracies with accuracies")
+        raise InputError("compare takes two tables, or two arrays of accuracies, got one of each")
     if values:
         paired = Paired.of_values(before, after)  # type: ignore[arg-type]  # no tables
     else:
+        names = _names(before, after)
         rows = [_long_rows(ranked) for ranked in (before, after)]  # type: ignore[arg-type]  # tables
-        shared = sorted(set.intersection(*(set(map(str, own["dataset"])) for own in rows)))
-        if dataset is None and len(shared) != 1:
-            raise InputError(
-                f"the tables share {len(shared)} data sets ({', '.join(shared)}): name one"
-            )
-        if dataset is not None and dataset not in shared:
-            raise UnknownNameError("data set that both tables hold", dataset, shared)
-        dataset = dataset or shared[0]
-        rows = [own[own["dataset"] == dataset] for own in rows]
-        split = split or usual_split(set.intersection(*(set(own["split"]) for own in rows)))
+        chosen = _data_sets(rows, names, dataset, against_dataset)
+        rows = [own[own["dataset"] == name] for own, name in zip(rows, chosen, strict=True)]
+        splits = [{*own["split"]} for own in rows]
+        if chosen[0] == chosen[1]:
+            splits = [splits[0] & splits[1]] * 2
+        measured = [split or usual_split(own) for own in splits]
         first, second = (
             read_accuracies(
                 own,
-                dataset=dataset,
-                split=split,
-                epochs=epochs or int(own.loc[own["split"] == split, "epochs"].max()),
+                dataset=on,
+                split=part,
+                epochs=epochs or int(own.loc[own["split"] == part, "epochs"].max()),
                 name=name,
             )
-            for own, name in zip(rows, _names(before, after), strict=True)
+            for own, on, part, name in zip(rows, chosen, measured, names, strict=True)
         )
+        dataset, split = (" against ".join(dict.fromkeys(own[::-1])) for own in (chosen, measured))
         if _equal(first, second):
             raise InputError(
-                f"{first.name} and {second.name} hold the same runs ({len(first.cells)} cells): "
+                f"{first.name} and {second.name} contain the same runs ({len(first.cells)} cells): "
                 "give two tables of different runs, or NAME@RECIPE for two recipes of a table"
             )
         paired = Paired.of(first, second)
     if not (isinstance(by, str) and by in get_args(Selection)):
-        third = third_table(by, dataset or "")
+        third = third_table(by, chosen[0] if chosen else "")
         paired, by = paired.chosen_by(third), third.name
     return rerank(
         paired,
@@ -288,11 +352,39 @@ def rerank(
     )
 
 
-def third_table(by: Ranked, dataset: str) -> Accuracies:
-    """The accuracies that choose the top K %: of the data set, or of one whose name it begins with.
+def _data_sets(
+    rows: Sequence[pd.DataFrame],
+    names: Sequence[str],
+    dataset: str | None,
+    against_dataset: str | None,
+) -> list[str]:
+    """Return the data sets of both tables: the same one, unless two are named on purpose."""
+    own = [sorted(map(str, table["dataset"].unique())) for table in rows]
+    shared = sorted({*own[0]} & {*own[1]})
+    contents = "; ".join(
+        f"{name}: {', '.join(known)}" for name, known in zip(names, own, strict=True)
+    )
+    two = "against_dataset (--against-dataset) names a second one, to compare different data sets"
+    if against_dataset is None:
+        if dataset is None and len(shared) != 1:
+            what = "share no data set" if not shared else f"share {len(shared)} data sets"
+            raise InputError(f"the tables {what} ({contents}): name one with dataset; {two}")
+        if dataset is not None and dataset not in shared:
+            raise InputError(f"dataset must be in both tables, got {dataset} ({contents}); {two}")
+        return [dataset or shared[0]] * 2
+    wanted = [dataset or own[0][0], against_dataset]
+    if dataset is None and len(own[0]) > 1:
+        raise InputError(f"name the data set of {names[0]} with dataset ({contents})")
+    for name, known, one in zip(names, own, wanted, strict=True):
+        if one not in known:
+            raise UnknownNameError(f"data set of {name}", one, known)
+    return wanted
 
-    All runs of the longest training count; a data frame or series of accuracies by cell is taken as
-    it is.
+
+def third_table(by: Ranked, dataset: str) -> Accuracies:
+    """Return the accuracies that select the top K %, on a data set or one of the same origin.
+
+    All runs of the longest training count. Accuracies by cell are taken as they are.
     """
     name = _names(by, "before")[0] if _is_table(by) else "by"
     if not _is_table(by):
@@ -315,18 +407,37 @@ def third_table(by: Ranked, dataset: str) -> Accuracies:
 
 
 def _own(by: Selection | str) -> Selection:
-    """The selection by one of the two tables; with a third one it has no effect."""
+    """Return the selection by one of the two tables; it has no effect with a third table."""
     return by if by in get_args(Selection) else "benchmark"  # type: ignore[return-value]  # tested
 
 
 def _equal(first: Accuracies, second: Accuracies) -> bool:
-    """Whether two tables are one: the same runs of the same cells."""
+    """Whether two tables contain the same runs of the same cells."""
     same = first.seeds == second.seeds and np.array_equal(first.cells, second.cells)
     return same and np.array_equal(first.runs, second.runs, equal_nan=True)
 
 
+def _numbers(row: pd.Series[float], p_text: str = "") -> str:
+    """Return K, tau, seed tau and the drop with its interval and p-value, as text."""
+    said = f"Top {row['top_percent']:g} %: tau = {number(row['tau'])}"
+    if not math.isfinite(row["drop"]):
+        return said
+    interval = span(row["drop_low"], row["drop_high"])
+    inside = ", ".join(filter(None, [f"95 % CI {interval}" if interval else "", p_text]))
+    said += f", seed tau = {number(row['seed_tau'])}: a drop of {number(row['drop'])}"
+    return f"{said} ({inside})" if inside else said
+
+
 def _p_text(p_value: float) -> str:
-    return f"p = {p_value:.3f}" if p_value >= 0.001 else "p < 0.001"
+    return f"p {'' if p_value < 0.001 else '= '}{probability(p_value)}"
+
+
+def _seeds(table: Accuracies) -> str:
+    """Return how many seeds the cells of a table have, as text: "3 seeds" or "2 to 3 seeds"."""
+    if table.seeds == (MEAN_SEED,):
+        return "a mean over seeds"
+    number_of = " to ".join(dict.fromkeys((f"{table.counts.min()}", f"{table.counts.max()}")))
+    return f"{number_of} seed{'s' * (number_of != '1')}"
 
 
 def _is_table(ranked: Ranked) -> bool:
@@ -339,15 +450,15 @@ def _long_rows(ranked: str | Path | Table | pd.DataFrame) -> pd.DataFrame:
     if isinstance(ranked, pd.DataFrame):
         if lacking := [name for name in REQUIRED if name not in ranked]:
             raise InputError(
-                f"a frame to compare has the columns {', '.join(REQUIRED)}; this one lacks "
-                f"{', '.join(lacking)}"
+                f"a frame to compare needs the columns {', '.join(REQUIRED)}; "
+                f"{', '.join(lacking)} missing: rename or add them"
             )
         return ranked
     return (ranked if isinstance(ranked, Table) else open_table(ranked)).frame()
 
 
 def _names(*tables: Ranked) -> list[str]:
-    """What the tables are called, with their recipes where two of one table are compared."""
+    """Return the names of two tables, with their recipes if both are of one table."""
     names = []
     for table, plain in zip(tables, ("before", "after"), strict=True):
         if isinstance(table, Table):

@@ -1,6 +1,6 @@
-"""How commands print: a table for people, ``--json`` for programs, progress for terminals.
+"""Output of commands: tables, JSON, notes and progress.
 
-A command makes its rows once, under headings that people read; here a heading becomes a key.
+A command makes its rows once, under headings for readers; JSON turns each heading into a key.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeGuard
 import typer
 from rich.cells import cell_len
 
-from rebench.printable import CONTROL, printable
+from rebench.printable import CONTROL, is_number, printable, span
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,16 +44,15 @@ __all__ = [
 ]
 
 _UNLIMITED: Final = 10_000
-_ALIGNED: Final = re.compile(r"(-|-?[\d.,]+(e[+-]?\d+)?)( ?%|[ *])?")
 
 
 def warn(line: str) -> None:
-    """Tell the user something beside what was asked for."""
+    """Print a warning on standard error."""
     typer.echo(printable(line), err=True)
 
 
 def _width(*, err: bool = False) -> int:
-    """The characters of a line: what is no terminal has no width, unless COLUMNS says one."""
+    """Return the width of a line; it is unlimited if there is no terminal and COLUMNS is unset."""
     stream = sys.stderr if err else sys.stdout
     limited = stream.isatty() or os.environ.get("COLUMNS", "").isdigit()
     return shutil.get_terminal_size().columns if limited else _UNLIMITED
@@ -78,7 +77,7 @@ def print_rows(
         Column(
             heading=printable(name.replace("_", " "), keep=""),
             texts=each,
-            numeric=all(map(_ALIGNED.fullmatch, each)),
+            numeric=all(map(is_number, each)),
         )
         for name, each in texts.items()
     ]
@@ -89,7 +88,7 @@ def print_rows(
 
 
 def print_facts(facts: Mapping[str, object], *, title: str = "", aligned: bool = True) -> None:
-    """Print names and values downwards, the values below each other if `aligned`."""
+    """Print one name and value per line; if `aligned`, values start in the same column."""
     if title:
         say(title)
     texts = {
@@ -98,12 +97,12 @@ def print_facts(facts: Mapping[str, object], *, title: str = "", aligned: bool =
     }
     names = max(map(len, texts), default=0) if aligned else 0
     for name, text in texts.items():
-        # The terminal itself breaks a word that is longer than it: a path stays whole to copy.
+        # Long words are left to the terminal, so that a path can be copied.
         typer.echo(wrapped(f"{name:<{names}}  {text}", _width(), indent="  "))
 
 
 def _print_table(columns: Sequence[Column], gap: int) -> None:
-    """Print columns beside each other; a row is as high as its highest text."""
+    """Print columns next to each other; a row has as many lines as its longest text."""
     headings = (column.heading.split("\n")[::-1] for column in columns)
     lines = [*itertools.zip_longest(*headings, fillvalue="")][::-1]
     for texts in zip(*(column.texts for column in columns), strict=True):
@@ -118,31 +117,31 @@ def _print_table(columns: Sequence[Column], gap: int) -> None:
 
 
 def say(line: str, *, err: bool = False, indent: str = "") -> None:
-    """Print a sentence beside the tables, broken between words where a terminal ends."""
+    """Print a sentence, wrapped to the width of the terminal."""
     typer.echo(wrapped(printable(f"{indent}{line}"), _width(err=err), indent=indent), err=err)
 
 
 def print_json(page: object) -> None:
-    """Print a page of rows, frames' rows and values: snake_case keys, null for what is missing."""
+    """Print rows, frames and values as JSON: snake_case keys, null for missing values."""
     plain = (sys.stdout.encoding or "").lower().replace("-", "") != "utf8"
     text = json.dumps(_plain(page), indent=1, allow_nan=False, ensure_ascii=plain)
-    # Of control characters JSON itself leaves new lines, and some that terminals obey.
+    # JSON keeps new lines and some control characters that terminals obey.
     typer.echo(CONTROL.sub(lambda one: one[0] if one[0] == "\n" else f"\\u{ord(one[0]):04x}", text))
 
 
 def frame_rows(frame: pd.DataFrame) -> list[dict[str, object]]:
-    """The rows of a frame, None where a value is missing."""
+    """Return the rows of a frame, with None for missing values."""
     known = frame.astype(object).where(frame.notna(), None).rename(columns=str)
     return known.to_dict("records")
 
 
 def _is_frame(value: object) -> TypeGuard[pd.DataFrame]:
-    """Whether it is a frame of pandas, which most commands do not load."""
+    """Whether a value is a pandas frame, without loading pandas."""
     return hasattr(value, "to_dict")
 
 
 def _plain(value: object) -> object:
-    """A value as JSON can hold it: of numpy and pandas, paths, floats that are no number."""
+    """Convert a value to plain JSON types: numpy, pandas, paths, and NaN to null."""
     if _is_frame(value):
         return _plain(frame_rows(value))
     if isinstance(value, Mapping):
@@ -170,7 +169,7 @@ def _key(heading: str) -> str:
 
 
 def as_text(value: object, decimals: int | None = None) -> str:
-    """A value as people read it; a finite number with `decimals`, if they are given."""
+    """Return a value as text; a finite number with `decimals`, if they are given."""
     if value is None:
         return "-"
     if isinstance(value, bool):
@@ -188,7 +187,7 @@ def as_text(value: object, decimals: int | None = None) -> str:
 
 
 def _with_intervals(row: Mapping[str, object]) -> dict[str, object]:
-    """A row in which a low and a high end are one interval, after the value that it is of."""
+    """Return a row in which the columns of a low and a high end are one interval."""
     shown: dict[str, object] = {}
     for name, value in row.items():
         before, _, end = name.rpartition("low")
@@ -199,17 +198,8 @@ def _with_intervals(row: Mapping[str, object]) -> dict[str, object]:
     return shown
 
 
-def span(low: object, high: object) -> str | None:
-    """An interval as people read it, None where there is none."""
-    ends = [end for end in (low, high) if isinstance(end, int | float) and math.isfinite(end)]
-    if len(ends) < 2:
-        return None
-    # 0.0 has no minus.
-    return " to ".join(f"{round(end, 2) + 0.0:.2f}" for end in ends)
-
-
 def _column_texts(values: Sequence[object]) -> tuple[str, ...]:
-    """The texts of a column: its numbers with as many decimals each, where these are few."""
+    """Return the texts of a column, its numbers with equal numbers of decimals if possible."""
     numbers = [value for value in values if isinstance(value, float) and math.isfinite(value)]
     sizes = [abs(value) for value in numbers if value]
     if not sizes or not 1e-4 <= min(sizes) <= max(sizes) < 1e4:
@@ -226,9 +216,9 @@ def _column_texts(values: Sequence[object]) -> tuple[str, ...]:
 
 @contextlib.contextmanager
 def progress(what: str, total: float | None = None) -> Iterator[Callable[..., None]]:
-    """A bar on standard error, where that is a terminal; what is given moves it.
+    """Show a progress bar if standard error is a terminal; yield the function that advances it.
 
-    It takes what `rich.progress.Progress.update` takes: `advance`, `completed`, `total`.
+    It takes the arguments of `rich.progress.Progress.update`: `advance`, `completed`, `total`.
     """
     from rich.console import Console
     from rich.progress import Progress
@@ -244,7 +234,7 @@ _TIE: Final = "\ue000"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """A heading and a text of every row, each of one line or more."""
+    """Column of a table: its heading and the text of each row."""
 
     heading: str
     texts: tuple[str, ...]
@@ -252,28 +242,28 @@ class Column:
 
     @property
     def natural(self) -> int:
-        """The width of the longest line."""
+        """Width of the longest line."""
         return max(map(cell_len, "\n".join((self.heading, *self.texts)).split("\n")))
 
     @property
     def least(self) -> int:
-        """The width at which no word is broken."""
+        """Smallest width at which no word is broken."""
         words = _tied("\n".join((self.heading, *self.texts))).split()
         return max(map(cell_len, words), default=0)
 
 
 class Fitted(NamedTuple):
-    """A table as it is to be printed."""
+    """Table arranged for printing."""
 
     same: tuple[tuple[str, str], ...] = ()
-    """Headings and texts that hold for all rows."""
+    """Headings and texts of columns that are equal in all rows."""
     tables: tuple[tuple[Column, ...], ...] = ()
     gap: int = GAP
-    """The blanks between columns."""
+    """Number of spaces between columns."""
 
 
 def fit(columns: Sequence[Column], width: int) -> Fitted:
-    """Arrange columns so that no line is wider than `width`, if any arrangement is."""
+    """Arrange columns so that no line is wider than `width`, if that is possible."""
     if _breadth([column.natural for column in columns]) <= width:
         return Fitted(tables=(tuple(columns),))
     first, *rest = columns
@@ -295,7 +285,7 @@ def fit(columns: Sequence[Column], width: int) -> Fitted:
 
 
 def wrapped(text: str, width: int, *, indent: str = "") -> str:
-    """A text in lines of at most `width`, later ones indented; no word is broken."""
+    """Wrap a text into lines of at most `width`, later ones indented; words stay whole."""
     wrapper = textwrap.TextWrapper(
         max(width, len(indent) + 1),
         subsequent_indent=indent,
@@ -306,7 +296,7 @@ def wrapped(text: str, width: int, *, indent: str = "") -> str:
 
 
 def _tied(text: str) -> str:
-    """A text whose intervals are words: no line ends within one."""
+    """Return a text in which no interval can be broken between lines."""
     return _INTERVAL.sub(lambda interval: interval[0].replace(" ", _TIE), text)
 
 
@@ -315,7 +305,7 @@ def _breadth(widths: Sequence[int], gap: int = GAP) -> int:
 
 
 def _narrowed(columns: Sequence[Column], width: int, gap: int = GAP) -> tuple[Column, ...]:
-    """Take width from the widest column that can give some, until they fit or none can."""
+    """Narrow the widest column step by step, until all fit or none can be narrowed."""
     widths = [column.natural for column in columns]
     least = [column.least for column in columns]
     while _breadth(widths, gap) > width and widths != least:

@@ -1,7 +1,8 @@
-"""One comparison whole: the pieces agree with each other, and what is missing is said."""
+"""A comparison of two rankings: its numbers, its verdict and its notes."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +13,7 @@ from scipy import stats
 import rebench
 from rebench.analysis import Accuracies, Paired, agreement, rerank
 from rebench.analysis import compare as compare_tables
+from rebench.analysis.power import power
 from rebench.errors import InputError, UnknownNameError
 from rebench.tables import open_table
 
@@ -60,20 +62,56 @@ def test_curve_holds_agreement_and_noise_side_by_side():
 @pytest.mark.parametrize(
     ("n", "seeds", "change", "words"),
     [
-        (80, (3, 3), 0.0, "did not move by more than seed noise"),
-        (80, (3, 3), 2.0, "moved by more than seed noise"),
-        (
-            80,
-            (3, 1),
-            2.0,
-            "That is if topology, with one seed a cell, is no noisier than benchmark.",
-        ),
-        (80, (1, 1), 2.0, "Each table has one seed a cell"),
-        (5, (3, 3), 0.0, "Too few cells in common (5; 10 are needed)"),
+        (80, (3, 3), 0.0, "No difference was detected. Top 100 %: tau = 0."),
+        (80, (3, 3), 2.0, "The rankings differ by more than seeds explain. Top 100 %: tau = 0."),
+        (80, (3, 1), 2.0, "topology, with one value per cell, is no noisier than benchmark"),
+        (80, (1, 1), 2.0, "both tables have one value per cell. Top 100 %: tau = 0."),
+        (5, (3, 3), 0.0, "5 cells in common and 10 are needed"),
     ],
 )
 def test_verdict_says_what_the_test_found(n, seeds, change, words):
     assert words in _rerank(_pair(n, seeds, change)).sentence
+
+
+def test_verdict_has_claim_numbers_interval_p_and_scope():
+    found = _rerank(_pair(80, (3, 2), 2.0))
+    row = found.moved.iloc[0]
+    assert found.moved["p_family"].idxmin() == 0
+    assert found.sentence == (
+        f"The rankings differ by more than seeds explain. Top 100 %: tau = {row['tau']:.2f}, "
+        f"seed tau = {row['seed_tau']:.2f}: a drop of {row['drop']:.2f} (95 % CI "
+        f"{row['drop_low']:.2f} to {row['drop_high']:.2f}, p = {found.p_value:.3f}, over all K). "
+        "80 cells, 2 seeds against 3 seeds, cifar10 ori-test, 200 epochs."
+    )
+    several = replace(found, p_adjusted=0.04, comparisons=2)
+    assert f"p = {found.p_value:.3f}, over all K; p = 0.040, over all 2 comp" in several.sentence
+    assert several.p_by_percent[100.0] == pytest.approx(0.04)
+    assert "95 % CI" not in rerank(found.paired, dataset="", draws=0).sentence
+
+
+def test_verdict_without_a_difference_names_the_drop_that_would_be_detected():
+    """The mean over tables without a difference is a drop that a simulation detects in 80 %."""
+    named = []
+    for seed in range(8):
+        before, after = _pair(60, (3, 3), 0.0, seed)
+        found = rerank(Paired.of(before, after), dataset="", draws=99, top_percent=[100], rng=seed)
+        named += re.findall(r"With 60 cells a drop below (\S+) would", found.sentence)
+    assert len(named) >= 7  # one in twenty finds a difference
+    least = float(np.mean([float(drop) for drop in named]))
+    found = power(before, least, cells=[60], seeds=[3], rng=0)
+    assert found["power"].item() == pytest.approx(0.8, abs=0.1)
+
+
+def test_numbers_of_seeds_are_those_of_the_cells():
+    before, after = _pair(40, (3, 1), 0.0)
+    runs = before.runs.copy()
+    runs[:20, 2] = np.nan
+    fewer = replace(before, runs=runs)
+    mean = replace(after, seeds=(-1,))
+    assert _rerank((fewer, after)).measured == (
+        "40 cells, 1 seed against 2 to 3 seeds, cifar10 ori-test, 200 epochs"
+    )
+    assert "40 cells, a mean over seeds against 3 seeds," in _rerank((before, mean)).measured
 
 
 def test_single_seeds_are_noted_with_what_is_assumed():
@@ -112,7 +150,7 @@ def test_tau_above_the_noise_is_said_with_what_it_can_mean():
     trace = np.random.default_rng(0).normal(0, 0.01, before.runs.shape)
     again = _accuracies("again", before.runs[:, [1, 2, 0]] + trace)
     said = _rerank((before, again)).sentence
-    assert "did not move by more than seed noise explains" in said
+    assert said.startswith("No difference was detected.")
     assert "the tables agree more than independent runs do" in said
     assert "share runs" in said
     assert "agree more" not in _rerank((before, after)).sentence
@@ -127,23 +165,47 @@ def test_compare_takes_names_tables_and_rows_alike():
         pd.testing.assert_frame_equal(found.frame(), by_name.frame())
     said = "mini@topology against mini@fixed, cifar10-jpeg16"
     assert by_name.name == compare_tables(*tables, **options).name == said
-    with pytest.raises(UnknownNameError, match="cifar10-jpeg16"):
+    with pytest.raises(InputError, match=r"got cifar10 \(mini@fixed: cifar10-jpeg16"):
         compare_tables(*tables, dataset="cifar10")
     # As the findings have it: .31 less, a ratio of .38.
     assert by_name.drop[0] == pytest.approx(0.3107, abs=5e-5)
     assert by_name.ratio == pytest.approx(0.381, abs=5e-4)
-    assert str(by_name).startswith(f"{said}: The ranking moved by")
+    assert str(by_name).startswith(f"{said}: The rankings differ by")
     assert repr(by_name) == f"<Reranking: {by_name}>"
     assert "<table" in by_name._repr_html_()
     assert by_name.jackknife()["drop"].tolist() == by_name.curve["drop"].tolist()
 
 
 def test_compare_of_a_table_with_values_or_of_other_data_is_refused():
-    with pytest.raises(InputError, match="a table is compared with a table"):
+    with pytest.raises(InputError, match="two tables, or two arrays of accuracies"):
         rebench.compare("mini@fixed", np.arange(20.0))
     rows = open_table("mini@fixed").frame()
-    with pytest.raises(InputError, match="share 0 data sets"):
+    other = r"share no data set \(before: cifar10-jpeg16; after: cifar100\).*--against-dataset"
+    with pytest.raises(InputError, match=other):
         rebench.compare(rows, rows.assign(dataset="cifar100"))
+
+
+def test_two_data_sets_are_compared_on_purpose():
+    """As the same rows are under one name of a data set; each on the split that it has."""
+    first, second = (
+        open_table(f"mini@{name}").frame().query("split == 'ori-test'")
+        for name in ("fixed", "topology")
+    )
+    options = {"draws": 20, "top_percent": (100,)}
+    same = rebench.compare(first, second, **options)
+    other = second.assign(dataset="cifar100", split="x-test")
+    found = rebench.compare(first, other, against_dataset="cifar100", **options)
+    pd.testing.assert_frame_equal(found.frame(), same.frame())
+    assert (found.dataset, found.split) == (
+        "cifar100 against cifar10-jpeg16", "x-test against ori-test"
+    )  # fmt: skip
+    both = pd.concat([other, second])
+    with pytest.raises(InputError, match="name the data set of before"):
+        rebench.compare(both, first, against_dataset="cifar10-jpeg16", **options)
+    with pytest.raises(InputError, match="share no data set"):
+        rebench.compare(first, other, **options)
+    with pytest.raises(UnknownNameError, match="data set of after 'cifar'; valid: cifar100"):
+        rebench.compare(first, other, against_dataset="cifar", **options)
 
 
 def test_what_the_data_show_against_the_test_is_said():
@@ -153,7 +215,7 @@ def test_what_the_data_show_against_the_test_is_said():
     broken = replace(after, runs=np.where(failed, 10.0, after.runs), diverged=failed)
     found = _rerank((before, broken))
     assert np.isnan(found.p_value)
-    assert found.sentence == "No p-value is given: see the notes."
+    assert found.sentence.startswith("No p-value can be given; the notes say why. Top 100 %: tau")
     assert any("diverged where other seeds of the cell did not" in note for note in found.notes)
     # A cell that always fails is one that the recipe does not train: that is a finding.
     always = np.zeros(after.runs.shape, dtype=bool)
@@ -245,13 +307,11 @@ def test_tied_cells_are_not_called_too_few():
     before, _ = _pair(20, (3, 3), 0.0)
     tied = _accuracies("tied", np.full((20, 3), 10.0))
     said = _rerank((before, tied)).sentence
-    assert said == (
-        "The 20 cells in common are tied in benchmark or in tied: there is no ranking to compare."
-    )
+    assert said == "No comparison is possible: all cells are tied in benchmark or tied."
 
 
 def test_a_table_compared_with_itself_is_refused():
-    with pytest.raises(InputError, match=r"hold the same runs \(60 cells\): give two tables"):
+    with pytest.raises(InputError, match=r"contain the same runs \(60 cells\): give two tables"):
         rebench.compare("mini@fixed", "mini@fixed")
 
 

@@ -16,7 +16,6 @@ from rebench.cli.output import (
     print_rows,
     printable,
     say,
-    span,
     wrapped,
 )
 
@@ -134,20 +133,6 @@ def test_page_of_json_has_plain_values_and_keys_of_their_own(capsys):
         "percent": [True, None],
         "frame": [{"top_percent": 1.5, "name": "a"}, {"top_percent": None, "name": None}],
     }
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "shown"),
-    [
-        (0.125, 2, "0.12 to 2.00"),
-        (-0.001, 0, "0.00 to 0.00"),
-        (NAN, 1, None),
-        (1, float("inf"), None),
-        (None, 1, None),
-    ],
-)
-def test_interval_is_whole_or_none(low: object, high: object, shown: str | None):
-    assert span(low, high) == shown
 
 
 @pytest.mark.parametrize(

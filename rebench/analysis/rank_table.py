@@ -1,0 +1,179 @@
+"""The table of rank comparisons: one row for each comparison and K, as text, Markdown and LaTeX."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import pandas as pd
+
+from rebench.analysis.choices import TOP_PERCENT
+from rebench.analysis.concordance import MIN_CELLS
+from rebench.printable import number, probability, span
+
+if TYPE_CHECKING:
+    from rebench.analysis.reranking import Reranking
+
+__all__ = [
+    "LEVEL",
+    "alike",
+    "as_latex",
+    "as_markdown",
+    "caption_of",
+    "legend",
+    "rank_table",
+    "summary",
+]
+
+LEVEL: Final = 0.05
+"""Level of the test: p-values up to this are called a difference."""
+
+# Values of K that a table of several comparisons shows if no others were asked for.
+_MAIN_PERCENT: Final = (100.0, 50.0, 10.0)
+_LATEX: Final = {
+    "recipe": "Recipe",
+    "K": r"$K$ (\%)",
+    "cells": "Cells",
+    "tau": r"$\tau$",
+    "seed tau": r"Seed $\tau$",
+    "drop": "Drop",
+    "95 % CI": r"95\,\% CI",
+    "corrected tau": r"Corrected $\tau$",
+    "p": "$p$",
+}
+_SPECIAL: Final = {one: f"\\{one}" for one in "&%$#_{}"} | {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+}
+
+
+def alike(rerankings: Sequence[Reranking]) -> list[list[Reranking]]:
+    """Group comparisons with the same table on the same data set."""
+    groups = itertools.groupby(rerankings, lambda one: (one.dataset, one.before.name))
+    return [list(group) for _, group in groups]
+
+
+def rank_table(rerankings: Sequence[Reranking]) -> pd.DataFrame:
+    """Return the texts of one row for each comparison and K; rows without tau are left out.
+
+    p allows for all K and all comparisons. Several comparisons, of groups as `alike` makes them,
+    have a column `recipe`, and few values of K unless others than the usual ones were asked for.
+    """
+    several = len(rerankings) > 1
+    rows = []
+    for one in rerankings:
+        usual = tuple(one.moved["top_percent"]) == TOP_PERCENT
+        for row in one.moved.dropna(subset=["tau"]).to_dict("records"):
+            if several and usual and row["top_percent"] not in _MAIN_PERCENT:
+                continue
+            p_value = one.p_by_percent[row["top_percent"]]
+            taus = {
+                name.replace("_", " "): number(row[name]) or "-"
+                for name in ("tau", "seed_tau", "drop")
+            }
+            rows.append(
+                ({"recipe": one.after.name} if several else {})
+                | {"K": f"{row['top_percent']:g}", "cells": f"{row['n_cells']:.0f}"}
+                | taus
+                | {"95 % CI": span(row["drop_low"], row["drop_high"]) or "-"}
+                | {"corrected tau": number(row["ratio"]) or "-"}
+                | {"p": probability(p_value) if math.isfinite(p_value) else "-"}
+            )
+    return pd.DataFrame(rows)
+
+
+def summary(rerankings: Sequence[Reranking]) -> str:
+    """State which of several rankings differ from the one that all are compared with."""
+    before, n = rerankings[0].before.name, len(rerankings)
+    different = [one.after.name for one in rerankings if one.p_judged <= LEVEL]
+    unknown = [one.after.name for one in rerankings if math.isnan(one.p_judged)]
+    said = (
+        f"{len(different)} of {n} rankings differ from that of {before} by more than seeds explain"
+        f" (p <= {LEVEL:g}): {', '.join(different)}."
+        if different
+        else f"No difference from the ranking of {before} was detected."
+    )
+    if different and (rest := n - len(different) - len(unknown)):
+        said += f" No difference was detected for the other {rest}."
+    if unknown:
+        said += f" No p-value could be computed for {', '.join(unknown)}."
+    return said
+
+
+def legend(rerankings: Sequence[Reranking]) -> str:
+    """Explain K and p of a table of comparisons, and name the values of K without tau."""
+    several = rerankings[0].comparisons
+    said = f"K: the top K % of the cells by {_chooser(rerankings)}. p: over all K"
+    said += f" and {several} comparisons (Holm)." if several > 1 else "."
+    if any(one.contrast != "recipe" for one in rerankings):
+        said += " The code that trained the networks differs, too."
+    lacking = [{*one.moved.loc[one.moved["tau"].isna(), "top_percent"]} for one in rerankings]
+    if few := sorted(set.intersection(*lacking), reverse=True):
+        listed = ", ".join(f"{percent:g}" for percent in few)
+        said += f" No tau at K = {listed}: fewer than {MIN_CELLS} cells, or all tied."
+    return said
+
+
+def _chooser(rerankings: Sequence[Reranking]) -> str:
+    several = len(rerankings) > 1 and rerankings[0].by == "retrained"
+    return "the recipe" if several else rerankings[0].chooser
+
+
+def caption_of(rerankings: Sequence[Reranking]) -> str:
+    """Return the LaTeX caption of a table of comparisons: what was compared, and the method."""
+    one = rerankings[0]
+    compared = one.after.name if len(rerankings) == 1 else f"{len(rerankings)} recipes"
+    plain = f"Rankings of cells under {compared}, compared with {one.before.name}: {one.measured}. "
+    adjusted = ", adjusted for all $K$"
+    if one.comparisons > 1:
+        adjusted += f" and for {one.comparisons} comparisons (Holm)"
+    return (
+        _escaped(plain)
+        + r"$\tau$: Kendall's $\tau_b$ between runs under the two recipes with different seeds, "
+        rf"among the top $K$\,\% of cells by {_escaped(_chooser(rerankings))}. "
+        r"Seed $\tau$: $\tau$ between runs under the same recipe with different seeds (geometric "
+        r"mean of both recipes). Drop: seed $\tau$ minus $\tau$, with its 95\,\% bootstrap "
+        r"interval over cells. Corrected $\tau$: $\tau$ divided by seed $\tau$ (Spearman, 1904). "
+        r"$p$: one-sided permutation test that exchanges the runs of each cell" + adjusted + "."
+    )
+
+
+def as_latex(table: pd.DataFrame, caption: str, label: str) -> str:
+    """Return a table of texts as LaTeX (package booktabs); the caption is LaTeX already."""
+    columns = "".join("l" if name == "recipe" else "r" for name in table)
+    lines = [" & ".join(_LATEX.get(str(name), str(name)) for name in table)]
+    lines += [" & ".join(map(_latex_value, row)) for row in table.to_numpy()]
+    head, *body = (f"{line} \\\\" for line in lines)
+    return "\n".join(
+        [
+            "\\begin{table}[t]", "\\centering", f"\\caption{{{caption}}}", f"\\label{{{label}}}",
+            f"\\begin{{tabular}}{{{columns}}}", "\\toprule", head, "\\midrule", *body,
+            "\\bottomrule", "\\end{tabular}", "\\end{table}", "",
+        ]
+    )  # fmt: skip
+
+
+def as_markdown(table: pd.DataFrame) -> str:
+    """Return a table of texts as Markdown, numbers aligned on the right."""
+    rule = ["---" if name == "recipe" else "---:" for name in table]
+    rows = [[_markdown_value(text) for text in row] for row in table.to_numpy()]
+    lines = [[str(name) for name in table], rule, *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def _escaped(text: str) -> str:
+    return "".join(_SPECIAL.get(one, one) for one in text)
+
+
+def _latex_value(text: str) -> str:
+    """Return a cell of a LaTeX table: minus signs and comparisons are mathematics."""
+    signs = re.sub(r"(?<![\w.-])-(?=\d)", "$-$", _escaped(text))
+    return re.sub("^< ", "$<$", signs)
+
+
+def _markdown_value(text: str) -> str:
+    return re.sub(r"([\\|*_<`])", r"\\\1", text)

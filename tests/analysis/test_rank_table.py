@@ -1,0 +1,124 @@
+"""The table of rank comparisons, as texts, Markdown and LaTeX."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from drawings import reranking
+from report_tables import run_table
+
+from rebench.analysis import Choices
+from rebench.analysis.rank_table import (
+    alike,
+    as_latex,
+    as_markdown,
+    caption_of,
+    legend,
+    rank_table,
+    summary,
+)
+from rebench.analysis.study import study
+
+TABLE = pd.DataFrame(
+    {"recipe": ["a_b", "c|d"], "K": ["100", "50"], "95 % CI": ["-0.04 to 0.03", "-"],
+     "p": ["< 0.001", "1.000"]}
+)  # fmt: skip
+
+
+def test_row_of_one_comparison_is_the_row_of_its_curve():
+    found = reranking()
+    table = rank_table([found])
+    known = found.moved.dropna(subset=["tau"])
+    assert table["K"].tolist() == [f"{percent:g}" for percent in known["top_percent"]]
+    [first, *_] = known.to_dict("records")
+    assert table.iloc[0].to_dict() == {
+        "K": "100", "cells": "60", "tau": f"{first['tau']:.2f}",
+        "seed tau": f"{first['seed_tau']:.2f}", "drop": f"{first['drop']:.2f}",
+        "95 % CI": f"{first['drop_low']:.2f} to {first['drop_high']:.2f}",
+        "corrected tau": f"{first['ratio']:.2f}", "p": f"{first['p_family']:.3f}",
+    }  # fmt: skip
+
+
+def test_several_comparisons_have_a_row_for_each_recipe_and_three_k():
+    found = study(run_table(40), Choices(draws=20)).rerankings
+    table = rank_table(found)
+    assert list(zip(table["recipe"], table["K"], strict=True)) == [
+        ("fixed(lr=0.3)", "100"), ("fixed(lr=0.3)", "50"), ("topology", "100"), ("topology", "50")
+    ]  # fmt: skip
+    assert table["p"].iloc[0] == f"{found[0].p_by_percent[100.0]:.3f}"
+    assert min(found[0].p_by_percent.values()) == pytest.approx(found[0].p_adjusted)
+    asked = study(run_table(40), Choices(draws=20, top_percent=(100, 60, 30))).rerankings
+    assert rank_table(asked)["K"].tolist() == ["100", "60", "30"] * 2
+
+
+def test_comparisons_are_grouped_by_data_set_and_baseline():
+    two = pd.concat([run_table(20), run_table(20, "digits", ("nb201", "mup"))])
+    groups = alike(study(two, Choices(draws=20)).rerankings)
+    assert [[one.after.name for one in group] for group in groups] == [
+        ["fixed(lr=0.3)", "topology"], ["mup"]
+    ]  # fmt: skip
+
+
+def test_summary_names_the_rankings_that_differ():
+    one = reranking()
+    found = [
+        replace(one, p_adjusted=p_value, comparisons=3) for p_value in (0.05, 0.051, float("nan"))
+    ]
+    name = "topology(base_lr=0.46)"
+    assert summary(found) == (
+        f"1 of 3 rankings differ from that of benchmark by more than seeds explain (p <= 0.05): "
+        f"{name}. No difference was detected for the other 1. No p-value could be computed for "
+        f"{name}."
+    )
+    assert summary(found[1:2] * 2) == "No difference from the ranking of benchmark was detected."
+    assert legend(found) == (
+        "K: the top K % of the cells by benchmark. p: over all K and 3 comparisons (Holm). "
+        "No tau at K = 10, 5, 1: fewer than 10 cells, or all tied."
+    )
+    other = [replace(own, by="retrained", contrast="pipeline") for own in found]
+    assert legend(other).startswith("K: the top K % of the cells by the recipe. ")
+    assert legend(other[:1]).startswith(f"K: the top K % of the cells by {name}. ")
+    assert "The code that trained the networks differs, too." in legend(other)
+
+
+def test_markdown_escapes_its_own_characters():
+    assert as_markdown(TABLE) == (
+        "| recipe | K | 95 % CI | p |\n| --- | ---: | ---: | ---: |\n"
+        "| a\\_b | 100 | -0.04 to 0.03 | \\< 0.001 |\n| c\\|d | 50 | - | 1.000 |\n"
+    )
+
+
+def test_latex_has_rules_escapes_and_minus_signs():
+    assert as_latex(TABLE, "A caption.", "tab:x") == (
+        "\\begin{table}[t]\n\\centering\n\\caption{A caption.}\n\\label{tab:x}\n"
+        "\\begin{tabular}{lrrr}\n\\toprule\nRecipe & $K$ (\\%) & 95\\,\\% CI & $p$ \\\\\n"
+        "\\midrule\na\\_b & 100 & $-$0.04 to 0.03 & $<$0.001 \\\\\nc|d & 50 & - & 1.000 \\\\\n"
+        "\\bottomrule\n\\end{tabular}\n\\end{table}\n"
+    )
+
+
+def test_caption_states_the_method_and_what_was_measured():
+    one = reranking()
+    caption = caption_of([replace(one, p_adjusted=0.1, comparisons=4)])
+    for part in (
+        r"under topology(base\_lr=0.46), compared with benchmark: 60 cells, 3 seeds, cifar10",
+        "runs under the two recipes with different seeds",
+        "bootstrap interval over cells",
+        "Spearman, 1904",
+        "permutation test that exchanges the runs of each cell",
+        "adjusted for all $K$ and for 4 comparisons (Holm)",
+    ):
+        assert part in caption
+    assert re.search(r"(?<!\\)(?<!tau)[%_&#]", caption) is None
+
+
+def test_result_exports_its_table_in_python(tmp_path: Path):
+    one = reranking()
+    assert one.to_markdown() == as_markdown(rank_table([one]))
+    assert one.to_latex("tab:y") == as_latex(rank_table([one]), caption_of([one]), "tab:y")
+    assert one.to_csv(tmp_path / "x.csv") is None
+    pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "x.csv"), one.frame())
