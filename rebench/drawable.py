@@ -26,8 +26,11 @@ class Drawable:
         return f"<{type(self).__name__}: {self}>"
 
     def plot(self, *name: str) -> Figure:
-        """The figure of this result: notebooks show it, its ``save(path)`` writes files.
+        """Return a figure of this result; notebooks show it, and ``save(path)`` writes files.
 
-        Algorithms compared have several, by name: ``anytime``, ``ranks``, ``rerank``.
+        Args:
+            name: figure of a rank comparison: ``reranking``, ``curve`` (tau over K) or
+                ``differences``; of a comparison of algorithms: ``anytime``, ``ranks`` or
+                ``rerank``. The first of them if not given.
         """
         return Drawable.drawer(self, *name)

@@ -19,6 +19,7 @@ from experiments.surface.figures import draw_surface
 from rebench.analysis import Accuracies, Paired, Reranking, rerank
 from rebench.analysis.matrix import tau_matrix
 from rebench.report.figures.ranking import (
+    draw_curve,
     draw_head_to_head,
     draw_reranking,
     draw_tau_matrix,
@@ -120,6 +121,8 @@ KINDS: dict[str, Callable[[], Drawing]] = {
     **{f"law {law}": functools.partial(_law, law) for law in LAWS},
     "matrix of 3": lambda: _matrix(3),
     "matrix of 13": lambda: _matrix(13),
+    "curve": lambda: draw_curve(reranking()),
+    "curve of 3 cells": lambda: draw_curve(reranking(3)),
     "reranking": lambda: draw_reranking(reranking()),
     "reranking of 3 cells": lambda: draw_reranking(reranking(3)),
     "reranking of 200 cells": lambda: draw_reranking(reranking(200, dataset="cifar100")),

@@ -1,76 +1,64 @@
-"""``rebench rank`` and ``rebench report``: how far rankings move, beside what seed noise does."""
+"""``rebench rank`` and ``rebench report``: differences between rankings, and the seed baseline."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias, get_args
 
 import typer
 
 from rebench.analysis.choices import TOP_PERCENT, Choices, Selection
 from rebench.cli import options
-from rebench.cli.output import frame_rows, print_json, print_rows, progress, say
+from rebench.cli.output import frame_rows, print_rows, progress, say
 from rebench.cli.reliability import print_reliability
 from rebench.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from rebench.analysis import Reranking, Study
+    from rebench.analysis import Accuracies, Reranking, Study
+    from rebench.report.figures.style import Drawing
 
 __all__ = ["rank", "report"]
 
-# Columns of a curve that a screen shows, and their headings.
-_CURVE: Final = {
-    "top_percent": "top %",
-    "n_cells": "cells",
-    "tau": "tau",
-    "tau_low": "low",
-    "tau_high": "high",
-    "seed_tau": "seed tau",
-    "drop": "drop",
-    "drop_low": "drop low",
-    "drop_high": "drop high",
-    "ratio": "ratio",
-    "p_value": "p",
-    "p_family": "p, all K",
-}
-_LEVEL: Final = 0.05
 _ALL_TOP: Final = ",".join(f"{percent:g}" for percent in TOP_PERCENT)
+
+Format: TypeAlias = Literal["table", "csv", "json", "latex", "md"]
 
 
 def choices(
     published: options.Published = None,
     dataset: Annotated[
         list[str] | None,
-        typer.Option(help="Which data sets; repeatable."),
+        typer.Option(help="Data set to compare; repeatable (default: all)."),
     ] = None,
     recipe: Annotated[
         list[str] | None,
-        typer.Option(help="Which recipes; repeatable."),
+        typer.Option(help="Recipe to compare; repeatable (default: all)."),
     ] = None,
     against: Annotated[
         str | None,
         typer.Option(
-            help="benchmark, or a recipe of the table (mup, say) "
+            help="Baseline: benchmark, or a recipe of the table such as mup "
             "(default: the table's nb201 or fixed, then the published table)."
         ),
     ] = None,
     split: options.Split = None,
     epochs: options.Epochs = None,
-    top: Annotated[str, typer.Option(help="Percentages K, comma-separated.")] = _ALL_TOP,
+    top: Annotated[str, typer.Option(help="Values of K in percent, comma-separated.")] = _ALL_TOP,
     by: Annotated[
         str,
         typer.Option(
-            help="Table that chooses the top K %: benchmark (the first), retrained (the second), "
+            help="Table that selects the top K %: benchmark (the first), retrained (the second), "
             "either, or the name of a third table."
         ),
     ] = "benchmark",
     draws: options.Draws = 1000,
     seed: options.Seed = 0,
 ) -> Choices:
-    """What both commands compare; its parameters are their options."""
+    """Return what both commands compare; the parameters are their options."""
     try:
         percents = tuple(float(part) for part in top.split(","))
     except ValueError as error:
@@ -94,60 +82,71 @@ def rank(
     table: options.TableName,
     second: Annotated[
         str | None,
-        typer.Argument(metavar="TABLE", help="Another table, held against the first."),
+        typer.Argument(metavar="TABLE", help="Second table, to compare with the first."),
     ] = None,
     *,
     chosen: Choices,
+    against_dataset: Annotated[
+        str | None,
+        typer.Option(help="Data set of the second table, if it is not the first table's."),
+    ] = None,
     across: Annotated[
         Literal["recipes", "datasets"] | None,
         typer.Option(help="Compare all recipes, or all data sets, of the table with each other."),
     ] = None,
+    figure: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Draw tau over K (with --across, the matrix) as PDF, SVG or PNG."
+        ),
+    ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="With --across: name of the heat map, without a suffix.")
+        Path | None,
+        typer.Option(help="With --across: name of the matrix's files, without a suffix."),
     ] = None,
     force: options.Force = False,
+    output: Annotated[
+        Format, typer.Option("--format", help="Output format; csv and json contain all columns.")
+    ] = "table",
     as_json: options.AsJson = False,
 ) -> None:
-    """Print Kendall's tau at each top K %, between runs of different seeds, beside seed noise.
+    """Compare rankings of cells by Kendall's tau, with the agreement between seeds as the baseline.
 
-    Of one table every recipe is compared with the table's own nb201 and with the published table.
-    A table of one recipe alone shows how well its own seeds agree at each top K %, and how many
-    cells cannot be separated from the best;
-    with --across, everything with everything, of which --dataset and --recipe choose. Of two tables
-    the second is held against the first.
+    Each row is one comparison at one K. tau is the agreement between recipes, and seed tau the
+    agreement between seeds of one recipe. The drop is seed tau minus tau. A small p means that
+    seeds alone do not explain the drop.
+
+    With one table, every recipe is compared with the table's nb201 or fixed and with the published
+    table. A table of one recipe only shows its seed tau, and how many cells cannot be separated
+    from the best. With two tables, the second is compared with the first. With --across, all
+    recipes or data sets of a table are compared with each other.
 
     Example: rebench rank mini@fixed mini@topology --top 100,10
     """
+    output = "json" if as_json else output
+    for path in _files(figure, out):
+        options.refuse_existing(path, force)
     if across is not None:
         if second is not None:
-            raise InputError("--across compares what one table holds: leave the second out")
-        if out is not None:
-            options.refuse_existing(out.with_name(f"{out.name}.pdf"), force)
-        _print_matrices(table, across, chosen, out, as_json=as_json)
+            raise InputError("--across compares the contents of one table: leave the second out")
+        _print_matrices(table, across, chosen, figure or out, output)
         return
     if out is not None:
-        raise InputError("--out draws the heat map of --across recipes or --across datasets")
-    if second is None and print_reliability(table, chosen, as_json=as_json):
+        raise InputError("--out draws the matrix of --across; --figure FILE draws tau over K")
+    if second is None and against_dataset is not None:
+        raise InputError("--against-dataset is the data set of a second table: name two tables")
+    if second is None and print_reliability(table, chosen, as_json=output == "json"):
         return
-    if second is None:
+    rerankings: Sequence[Reranking]
+    notes: Sequence[str] = ()
+    if second is not None:
+        rerankings = [_compared(table, second, against_dataset, chosen)]
+    else:
         asked = _study(table, chosen)
         rerankings, notes = asked.rerankings, asked.notes
-    else:
-        rerankings, notes = (_compared(table, second, chosen),), ()
-    if as_json:
-        rows = [
-            {"dataset": reranking.dataset, "recipe": reranking.after.name, **row}
-            | {"against": reranking.before.name, "differs_by": reranking.contrast}
-            | {"p_adjusted": reranking.p_adjusted, "comparisons": reranking.comparisons}
-            | {"n_classes": int(reranking.improvement["n_classes"])}
-            for reranking in rerankings
-            for row in frame_rows(reranking.curve.round(4))
-        ]
-        print_rows(rows, as_json=True)
-        return
-    for reranking in rerankings:
-        _print_curve(reranking.moved, reranking.name)
-        say(f"{reranking.sentence}\n")
+    if figure is not None:
+        _draw_curve(rerankings, figure)
+    _print_rerankings(rerankings, output)
     for note in dict.fromkeys([*notes, *(n for each in rerankings for n in each.notes)]):
         say(note, err=True)
 
@@ -156,14 +155,14 @@ def rank(
 def report(
     table: options.TableName,
     out: Annotated[
-        Path | None, typer.Option(help="Folder to write into; TABLE/report by default.")
+        Path | None, typer.Option(help="Folder for the report (default: TABLE/report).")
     ] = None,
     *,
     chosen: Choices,
     force: options.Force = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Write report.html, report.md and the figures (PDF, SVG, PNG, CSV) of a run.
+    """Write the comparisons of a run as a page: report.html, report.md and figures.
 
     Example: rebench report runs/my-sweep --out my-report
     """
@@ -179,18 +178,103 @@ def report(
     print_rows([row], as_json=as_json)
 
 
-def _compared(first: str, second: str, chosen: Choices) -> Reranking:
+def _print_rerankings(rerankings: Sequence[Reranking], output: Format) -> None:
+    """Print comparisons; those with the same table and data set are one table."""
+    from rebench.analysis.rank_table import alike, as_latex, as_markdown, caption_of, rank_table
+
+    if output in ("json", "csv"):
+        _print_all_columns(rerankings, output)
+        return
+    groups = alike(rerankings)
+    for number, group in enumerate(groups, start=1):
+        if output == "latex":
+            label = f"tab:rank-{number}" if len(groups) > 1 else "tab:rank"
+            typer.echo(as_latex(rank_table(group), caption_of(group), label))
+        elif output == "md":
+            typer.echo(as_markdown(rank_table(group)))
+        else:
+            _print_group(group)
+
+
+def _print_group(group: Sequence[Reranking]) -> None:
+    """Print comparisons with one table, and the verdict."""
+    from rebench.analysis.rank_table import legend, rank_table, summary
+
+    [first, *more] = group
+    rows, title, verdict = rank_table(group), first.name, first.sentence
+    if more:
+        rows = rows.drop(columns="corrected tau", errors="ignore")  # to fit 80 columns
+        title, verdict = f"recipes against {first.before.name}: {first.measured}", summary(group)
+    print_rows(rows, as_json=False, title=title)
+    say(legend(group))
+    say(f"\n{verdict}\n")
+
+
+def _print_all_columns(rerankings: Sequence[Reranking], output: Format) -> None:
+    """Print every column of every comparison at every K as JSON or CSV."""
+    rows = [
+        {"dataset": reranking.dataset, "recipe": reranking.after.name, **row}
+        | {"against": reranking.before.name, "differs_by": reranking.contrast}
+        | {"p_adjusted": reranking.p_adjusted, "comparisons": reranking.comparisons}
+        | {"n_classes": int(reranking.improvement["n_classes"])}
+        for reranking in rerankings
+        for row in frame_rows(reranking.curve.round(4))
+    ]
+    _print_values(rows, output)
+
+
+def _print_values(rows: list[dict[str, object]], output: Format) -> None:
+    """Print rows as JSON or as CSV."""
+    if output == "json":
+        print_rows(rows, as_json=True)
+        return
+    import pandas as pd
+
+    typer.echo(pd.DataFrame(rows).to_csv(index=False), nl=False)
+
+
+def _files(figure: Path | None, out: Path | None) -> list[Path]:
+    """Return the files that would be written: a figure and its data."""
+    if figure is not None and figure.suffix not in (".pdf", ".svg", ".png"):
+        raise InputError(f"--figure takes FILE.pdf, FILE.svg or FILE.png, got {figure}")
+    files = [figure, figure.with_suffix(".csv")] if figure else []
+    return [*files, out.with_name(f"{out.name}.pdf")] if out else files
+
+
+def _draw_curve(rerankings: Sequence[Reranking], path: Path) -> None:
+    """Save the figure of tau over K of the only comparison."""
+    if len(rerankings) > 1:
+        names = ", ".join(dict.fromkeys(each.after.name for each in rerankings))
+        raise InputError(
+            f"--figure draws one comparison, got {len(rerankings)}: choose one with --recipe "
+            f"({names}), --dataset and --against"
+        )
+    _save(rerankings[0].plot("curve"), path)  # type: ignore[arg-type]  # a Drawing
+
+
+def _save(drawing: Drawing, path: Path) -> None:
+    """Save a figure in the format of its suffix, or in all formats, and say where."""
+    from rebench.report.figures.style import FORMATS
+
+    formats = [path.suffix[1:]] if path.suffix[1:] in FORMATS else FORMATS
+    stem = path.with_suffix("") if len(formats) == 1 else path
+    for written in drawing.save(stem, formats=formats):
+        say(f"wrote {written}", err=True)
+
+
+def _compared(first: str, second: str, against_dataset: str | None, chosen: Choices) -> Reranking:
     from rebench.analysis import compare
 
     if chosen.recipes or chosen.against or len(chosen.datasets) > 1:
         raise InputError(
-            "two tables are compared as they are: give one --dataset, NAME@RECIPE for a recipe of"
-            " a table, and neither --recipe nor --against"
+            "two tables are compared as they are: give at most one --dataset, NAME@RECIPE for a"
+            " recipe of a table, and neither --recipe nor --against"
         )
     return compare(
         first,
         second,
         dataset=next(iter(chosen.datasets), None),
+        against_dataset=against_dataset,
         split=chosen.split,
         epochs=chosen.epochs,
         top_percent=chosen.top_percent,
@@ -217,16 +301,50 @@ def _print_matrices(
     across: Literal["recipes", "datasets"],
     chosen: Choices,
     out: Path | None,
-    *,
-    as_json: bool,
+    output: Format,
 ) -> None:
-    """Print how every two recipes or data sets rank the cells."""
-    from rebench.analysis.matrix import read_rankings, tau_matrix
+    """Print tau between every two recipes or data sets of a table."""
+    from rebench.analysis.matrix import tau_matrix
+
+    side = _side(chosen.by)
+    tables = _rankings(table, across, chosen, output)
+    of = "dataset" if across == "recipes" else "recipe"
+    # Of all K that are computed if none was asked for, the screen shows all cells only.
+    asked = chosen.top_percent
+    percents = (max(asked),) if tuple(asked) == TOP_PERCENT else asked
+    page: list[dict[str, object]] = []
+    for number, (shared, rankings) in enumerate(tables.items(), start=1):
+        taus, notes = tau_matrix(rankings, asked, by=side, draws=chosen.draws, seed=chosen.seed)
+        known = taus.dropna(subset=["tau"])
+        whole = known[known["top_percent"] == max(asked)]
+        names = [name for name in rankings if (whole[["first", "second"]] == name).any(axis=None)]
+        if alone := ", ".join(name for name in rankings if name not in names):
+            notes += (f"{shared}: too few cells in common with any other: {alone}",)
+        if output != "table":
+            page += [{of: shared, **row} for row in frame_rows(taus)]
+        elif names:
+            for percent in percents:
+                _print_matrix(known[known["top_percent"] == percent], names, shared, percent)
+        if out is not None and names:
+            _draw_matrix(whole, shared, out, number if len(tables) > 1 else 0)
+        for note in notes:
+            say(note, err=True)
+    if output != "table":
+        _print_values(page, output)
+
+
+def _rankings(
+    table: str, across: Literal["recipes", "datasets"], chosen: Choices, output: Format
+) -> dict[str, dict[str, Accuracies]]:
+    """Return the rankings of a table that are compared with each other."""
+    from rebench.analysis.matrix import read_rankings
     from rebench.tables.opening import read_rows
 
     if chosen.against is not None:
-        raise InputError("--across compares what one table holds: leave --against out")
-    tables = read_rankings(
+        raise InputError("--across compares all with all: leave --against out")
+    if output in ("latex", "md"):
+        raise InputError(f"--across prints table, csv or json, got --format {output}")
+    return read_rankings(
         read_rows(table),
         across,
         datasets=chosen.datasets,
@@ -234,52 +352,35 @@ def _print_matrices(
         split=chosen.split,
         epochs=chosen.epochs,
     )
-    side = _side(chosen.by)
-    of = "dataset" if across == "recipes" else "recipe"
-    page = []
-    for number, (shared, rankings) in enumerate(tables.items()):
-        taus, notes = tau_matrix(
-            rankings,
-            chosen.top_percent,
-            by=side,
-            draws=chosen.draws,
-            seed=chosen.seed,
-        )
-        whole = taus[taus["top_percent"] == max(chosen.top_percent)].dropna(subset=["tau"])
-        names = [name for name in rankings if (whole[["first", "second"]] == name).any(axis=None)]
-        if alone := ", ".join(name for name in rankings if name not in names):
-            notes += (f"{shared}: too few cells in common with any other: {alone}",)
-        if as_json:
-            page += [{of: shared, **row} for row in frame_rows(taus)]
-        elif names:
-            _print_matrix(whole, names, shared)
-        if out is not None and names:
-            from rebench.report.figures.ranking import draw_tau_matrix
 
-            several = len(tables) > 1
-            path = out.with_name(f"{out.name}-{number + 1}") if several else out
-            for written in draw_tau_matrix(whole, shared).save(path):
-                say(f"wrote {written}", err=True)
-        for note in notes:
-            say(note, err=True)
-    if as_json:
-        print_json(page)
+
+def _draw_matrix(pairs: pd.DataFrame, shared: str, path: Path, number: int) -> None:
+    """Save the figure of a matrix; of several matrices, with its number in the name."""
+    from rebench.report.figures.ranking import draw_tau_matrix
+
+    numbered = path.with_name(f"{path.stem}-{number}{path.suffix}") if number else path
+    _save(draw_tau_matrix(pairs, shared), numbered)
 
 
 def _side(by: str) -> Selection:
-    """Return which of two rankings chooses the top K %; --across knows no third."""
+    """Return which of two rankings selects the top K %; --across knows no third."""
     for known in get_args(Selection):
         if by == known:
             return known
     raise InputError(f"with --across, --by takes {', '.join(get_args(Selection))}, got {by}")
 
 
-def _print_matrix(whole: pd.DataFrame, names: list[str], shared: str) -> None:
-    """Print every ranking against every other, on all cells."""
+def _print_matrix(pairs: pd.DataFrame, names: list[str], shared: str, percent: float) -> None:
+    """Print tau between every two rankings at one K."""
+    from rebench.analysis.rank_table import LEVEL
+
+    if pairs.empty:
+        say(f"{shared}, top {percent:g} %: no pair has 10 cells in common\n")
+        return
     cells: dict[tuple[object, object], str] = {}
-    for row in whole.to_dict("records"):
+    for row in pairs.to_dict("records"):
         pair = row["first"], row["second"]
-        cells[pair] = f"{row['tau']:.2f}{'*' if row['p_adjusted'] < _LEVEL else ' '}"
+        cells[pair] = f"{row['tau']:.2f}{'*' if row['p_adjusted'] <= LEVEL else ' '}"
         cells[pair[::-1]] = "- " if math.isnan(row["seed_tau"]) else f"{row['seed_tau']:.2f} "
     numbered = [
         {
@@ -289,21 +390,10 @@ def _print_matrix(whole: pd.DataFrame, names: list[str], shared: str) -> None:
         }
         for at, name in enumerate(names)
     ]
-    least, most = int(whole["n_cells"].min()), int(whole["n_cells"].max())
-    shared += f", {least} cells" if least == most else f", {least} to {most} cells"
-    print_rows(numbered, as_json=False, title=shared)
+    least, most = int(pairs["n_cells"].min()), int(pairs["n_cells"].max())
+    counted = f"{least} cells" if least == most else f"{least} to {most} cells"
+    print_rows(numbered, as_json=False, title=f"{shared}, top {percent:g} %, {counted}")
     say(
-        "Above the diagonal tau, below it what seeds alone leave; * less than noise explains at "
-        f"5 %, adjusted for {len(whole)} pairs.\n"
+        "Above the diagonal: tau between two rankings. Below: seed tau. * tau is below seed tau by "
+        f"more than seeds explain (5 %, over all K; pairs: {len(pairs)}, Holm).\n"
     )
-
-
-def _print_curve(curve: pd.DataFrame, title: str) -> None:
-    """Print the rows of a curve that have a tau, and name those that have none."""
-    known = curve["tau"].notna()
-    # 0.0 has no minus.
-    shown = curve.loc[known, list(_CURVE)].round(3).add(0.0).rename(columns=_CURVE)
-    print_rows(shown, as_json=False, title=title)
-    if not known.all():
-        few = ", ".join(f"{percent:g}" for percent in curve.loc[~known, "top_percent"])
-        say(f"Without tau (too few cells): top {few} %")

@@ -1,7 +1,8 @@
-"""``rebench rank``: two tables, or recipes or data sets of one with each other."""
+"""``rebench rank``: two tables, or the recipes or data sets of one table."""
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import rebench.report
 from rebench.analysis import Study, compare
 from rebench.analysis.matrix import read_rankings, tau_matrix
 from rebench.cli import main
-from rebench.cli.rank import _CURVE, _print_curve, _print_matrix
+from rebench.cli.rank import _print_matrix
 from rebench.report.write import Written
 
 
@@ -46,31 +47,106 @@ def _words(capsys) -> list[str]:
 
 def test_matrix_of_pairs_is_printed_with_its_cells_and_stars(capsys):
     pairs = pd.DataFrame(
-        [("a", "b", 0.504, 0.8, 0.049, 12), ("a", "c", 0.25, float("nan"), 0.05, 15)],
+        [("a", "b", 0.504, 0.8, 0.05, 12), ("a", "c", 0.25, float("nan"), 0.0501, 15)],
         columns=["first", "second", "tau", "seed_tau", "p_adjusted", "n_cells"],
     )
-    _print_matrix(pairs, ["a", "b", "c"], "digits")
+    _print_matrix(pairs, ["a", "b", "c"], "digits", 100.0)
     title, *rows = _words(capsys)[:5]
-    assert title == "digits, 12 to 15 cells"
+    assert title == "digits, top 100 %, 12 to 15 cells"
     assert rows == ["no ranking 1 2 3", "1 a - 0.50* 0.25", "2 b 0.80 - -", "3 c - - -"]
-    _print_matrix(pairs[:1], ["a", "b"], "digits")
-    assert _words(capsys)[0] == "digits, 12 cells"
+    _print_matrix(pairs[:1], ["a", "b"], "digits", 12.5)
+    assert _words(capsys)[0] == "digits, top 12.5 %, 12 cells"
 
 
-def test_curve_is_printed_where_there_is_a_tau(monkeypatch, capsys):
+def test_matrix_is_printed_at_every_k_that_was_asked_for(table: str, capsys):
+    words = ["rank", table, "--across", "recipes", "--draws", "0"]
+    titles = []
+    for more in ([], ["--top", "50,10,100"]):
+        assert main([*words, *more]) == 0
+        titles.append([line for line in capsys.readouterr().out.splitlines() if "top " in line])
+    assert titles == [
+        ["cifar10, top 100 %, 40 cells"],
+        ["cifar10, top 50 %, 20 cells", "cifar10, top 10 %: no pair has 10 cells in common",
+         "cifar10, top 100 %, 40 cells"],
+    ]  # fmt: skip
+
+
+def test_two_tables_are_printed_row_by_row_with_the_verdict(table: str, monkeypatch, capsys):
     monkeypatch.delenv("COLUMNS", raising=False)
-    curve = pd.DataFrame({name: [100.0, 50.0, 10.0] for name in _CURVE})
-    curve["tau"] = [0.12345, -0.0001, float("nan")]
-    curve["tau_low"], curve["tau_high"] = -0.5, 0.5
-    curve["drop_low"], curve["drop_high"] = 0.0, 1.0
-    _print_curve(curve, "a against b")
-    assert _words(capsys) == [
-        "a against b",
-        "top % cells tau 95 % seed tau drop its 95 % ratio p p, all K",
-        "100 100 0.123 -0.50 to 0.50 100 100 0.00 to 1.00 100 100 100",
-        "50 50 0.000 -0.50 to 0.50 50 50 0.00 to 1.00 50 50 50",
-        "Without tau (too few cells): top 10 %",
-    ]
+    both = [f"{table}@nb201", f"{table}@topology"]
+    assert main(["rank", *both, "--draws", "20", "--top", "100,50,10"]) == 0
+    found = compare(*both, draws=20, top_percent=(100, 50, 10))
+    title, head, *rows, legend, _, verdict, _ = _words(capsys)
+    assert title == found.name
+    assert head == "K cells tau seed tau drop 95 % CI corrected tau p"
+    assert [row.split()[:2] for row in rows] == [["100", "40"], ["50", "20"]]
+    assert legend.endswith("No tau at K = 10: fewer than 10 cells, or all tied.")
+    assert verdict == found.sentence
+
+
+def test_several_recipes_have_a_row_each_within_80_columns(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["rank", "mini", "--draws", "19"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert len(lines) < 40
+    rows = [line.split() for line in lines if line.startswith("topology-lr(base_lr=0.09)")]
+    assert [row[1:3] for row in rows] == [["100", "60"], ["50", "31"]]
+    assert lines[-2] == "No difference from the ranking of fixed was detected."
+
+
+def test_formats_hold_the_same_comparisons(table: str, capsys):
+    words = ["rank", table, "--draws", "20", "--top", "100,50"]
+    shown = {}
+    for name in ("json", "csv", "md", "latex"):
+        assert main([*words, "--format", name]) == 0
+        shown[name] = capsys.readouterr().out
+    rows = json.loads(shown["json"])
+    assert main([*words, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == rows
+    read = pd.read_csv(io.StringIO(shown["csv"]))
+    pd.testing.assert_frame_equal(read, pd.DataFrame(rows), check_dtype=False)
+    first = [f"{rows[0][name]:.2f}" for name in ("tau", "seed_tau", "drop")]
+    assert f"| fixed(lr=0.3) | 100 | 40 | {' | '.join(first)} |" in shown["md"]
+    assert f"fixed(lr=0.3) & 100 & 40 & {' & '.join(first)} &" in shown["latex"]
+    assert "\\label{tab:rank}" in shown["latex"]
+    matrix = ["rank", table, "--across", "recipes", "--draws", "0", "--top", "100"]
+    assert main([*matrix, "--format", "csv"]) == 0
+    assert len(pd.read_csv(io.StringIO(capsys.readouterr().out))) == 3
+    assert main([*matrix, "--format", "md"]) == 2
+    assert "--across prints table, csv or json, got --format md" in capsys.readouterr().err
+
+
+def test_figure_of_tau_over_k_is_saved_in_the_format_of_its_name(table: str, capsys):
+    both = ["rank", f"{table}@nb201", f"{table}@topology", "--draws", "20", "--figure"]
+    assert main([*both, "curve.svg"]) == 0
+    assert {path.name for path in Path().iterdir()} == {table, "curve.svg", "curve.csv"}
+    assert set(pd.read_csv("curve.csv")["series"]) == {"tau", "seed tau"}
+    capsys.readouterr()
+    assert main([*both, "curve.svg"]) == 2
+    assert "--force" in capsys.readouterr().err
+    assert main([*both, "curve"]) == 2
+    assert "--figure takes FILE.pdf, FILE.svg or FILE.png, got curve" in capsys.readouterr().err
+    assert main(["rank", table, "--draws", "0", "--figure", "x.png"]) == 2
+    assert "draws one comparison, got 2: choose one with --recipe" in capsys.readouterr().err
+    assert main(["rank", table, "--across", "recipes", "--draws", "0", "--figure", "x.png"]) == 0
+    assert Path("x.png").stat().st_size > 1000
+
+
+def test_different_data_sets_are_compared_on_purpose(table: str, capsys):
+    other = run_table(40, "cifar100", ("nb201",)).drop(columns="recipe")
+    other.to_csv("other.csv", index=False)
+    both = ["rank", f"{table}@topology", "other.csv", "--draws", "20", "--top", "100"]
+    assert main(both) == 2
+    message = capsys.readouterr().err
+    assert "cifar10; other" in message
+    assert "cifar100" in message
+    assert "--against-dataset" in message
+    assert main([*both, "--against-dataset", "cifar100", "--json"]) == 0
+    [row] = json.loads(capsys.readouterr().out)
+    assert row["dataset"] == "cifar100 against cifar10"
+    assert main(["rank", table, "--against-dataset", "cifar100"]) == 2
+    assert "name two tables" in capsys.readouterr().err
 
 
 def test_figures_of_several_data_sets_are_numbered(tmp_path: Path, monkeypatch, capsys):
@@ -131,8 +207,6 @@ def test_two_tables_are_compared_as_in_python(table: str, capsys):
     assert {name: row[name] for name in ("tau", "seed_tau", "drop", "p_value")} == pytest.approx(
         {name: known[name] for name in ("tau", "seed_tau", "drop", "p_value")}, abs=1e-4
     )
-    assert main(["rank", *both, "--draws", "20", "--top", "100"]) == 0
-    assert "over all K" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("words", [["--recipe", "nb201"], ["--against", "nb201"]])

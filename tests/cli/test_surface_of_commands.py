@@ -52,14 +52,14 @@ def test_commands_and_options_stay_few():
 
 
 def test_an_option_has_one_meaning():
-    """What writes is --out, whatever it writes; a flag is nowhere an option with a value."""
+    """Files are written by --out, figures also by --figure; a flag never takes a value."""
     kinds: dict[str, set[bool]] = {}
     for _, command in all_commands():
         for param in command.params:
             if param.param_type_name == "option":
                 kinds.setdefault(param.opts[0], set()).add(bool(param.is_flag))
     assert {name for name, flags in kinds.items() if len(flags) > 1} == set()
-    assert not {"--figure", "--data", "--quick", "--table", "--tables"} & set(kinds)
+    assert not {"--plot", "--data", "--quick", "--table", "--tables"} & set(kinds)
 
 
 def test_numbers_have_their_bounds_and_defaults():

@@ -15,6 +15,7 @@ from support import PROJECT
 
 import rebench
 from experiments.surface.answers import ask_surface
+from rebench.errors import UnknownNameError
 from rebench.search import Budget
 from rebench.search.comparison import run_all
 
@@ -22,8 +23,19 @@ from rebench.search.comparison import run_all
 def test_comparison_draws_its_tau_over_k():
     compared = rebench.compare(reranking().before.runs, reranking().after.runs, draws=20)
     known = compared.frame().dropna(subset=["tau"])
-    [line] = [one for one in compared.plot().axes[2].lines if one.get_label() == "after"]
+    [line] = [one for one in compared.plot().axes[2].lines if one.get_label() == "tau of after"]
     assert line.get_xydata().tolist() == known[["top_percent", "tau"]].to_numpy().tolist()
+
+
+def test_comparison_draws_its_figures_by_name():
+    found = reranking()
+    assert [len(found.plot(name).axes) for name in ("reranking", "curve", "differences")] == [
+        3,
+        1,
+        2,
+    ]
+    with pytest.raises(UnknownNameError, match="unknown figure 'tau'; valid: "):
+        found.plot("tau")
 
 
 def test_every_other_result_has_its_figure():

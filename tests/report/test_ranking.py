@@ -11,6 +11,7 @@ from drawings import accuracies, reranking
 
 from rebench.analysis import Paired, rerank
 from rebench.report.figures.ranking import (
+    draw_curve,
     draw_head_to_head,
     draw_reranking,
     draw_tau_matrix,
@@ -38,7 +39,7 @@ def test_reranking_saves_accuracies_tau_noise_and_gaps(found, tmp_path):
     np.testing.assert_allclose(data["accuracy"]["x"], found.before.means)
     np.testing.assert_allclose(data["accuracy"]["y"], found.after.means)
     curve = found.curve.dropna(subset=["tau"])
-    for series, source in (("tau", "tau"), ("seed noise alone", "seed_tau")):
+    for series, source in (("tau", "tau"), ("seed tau", "seed_tau")):
         np.testing.assert_allclose(data[series]["x"], curve["top_percent"])
         for column, name in (("y", source), ("low", f"{source}_low"), ("high", f"{source}_high")):
             np.testing.assert_allclose(data[series][column], curve[name])
@@ -104,8 +105,10 @@ def test_cells_are_shown_but_for_the_worst_two_percent_of_many(n, share):
     assert axes.lines[1].get_xydata().ravel() == pytest.approx([low - room] * 2 + [high + room] * 2)
     pairs = zip(found.before.means, found.after.means, strict=True)
     outside = sum(min(pair) < low - room for pair in pairs)
-    more = f"\n({outside} more below)" if outside else ""
-    assert axes.get_xlabel() == f"benchmark (%){more}"
+    said = [f"not shown: {outside} lower"] if outside else []
+    assert [text.get_text() for text in axes.texts if text.get_text() != "a"] == said
+    assert axes.get_xlabel() == "benchmark (%)"
+    assert axes.get_xticks().tolist() == axes.get_yticks().tolist()
     assert axes.get_ylabel() == "topology(base_lr=0.… (%)"
     assert (axes.lines[0].get_markersize(), axes.lines[0].get_rasterized()) == (6, False)
 
@@ -147,10 +150,27 @@ def test_curve_of_tau_goes_from_all_cells_to_the_best():
         assert path.get_extents().y1 == pytest.approx(curve[f"{name}_high"].max())
     assert (noise.get_linestyle(), tau.get_linestyle()) == ("--", "-")
     assert (noise.get_color(), tau.get_color()) == ("#8a8a8a", COLOURS[1])
-    assert axes.get_xlabel() == "top K % by benchmark"
+    assert (axes.get_xscale(), axes.get_xlabel()) == ("log", "K: top K % of the cells by benchmark")
     assert [text.get_text() for text in axes.get_legend().get_texts()] == [
-        "seed noise alone", "topology(base_lr=0.46)"
+        "seed tau", "tau of topology(base_lr=0.46)"
     ]  # fmt: skip
+
+
+def test_curve_alone_is_the_panel_of_the_whole_figure(found):
+    alone, whole = draw_curve(found), draw_reranking(found)
+    assert alone.get_size_inches().tolist() == [3.3, 2.0]
+    for one, other in zip(alone.axes[0].lines, whole.axes[2].lines, strict=True):
+        assert one.get_xydata().tolist() == other.get_xydata().tolist()
+    rows = whole.data[whole.data["series"].isin(["tau", "seed tau"])].dropna(axis="columns")
+    pd.testing.assert_frame_equal(alone.data, rows.reset_index(drop=True)[alone.data.columns])
+
+
+@pytest.mark.parametrize("draw", [draw_reranking, draw_head_to_head])
+def test_panels_next_to_each_other_have_one_height(found, draw):
+    figure = draw(found)
+    figure.draw_without_rendering()
+    left, right = (axes.get_window_extent() for axes in figure.axes[:2])
+    assert (left.y0, left.y1) == pytest.approx((right.y0, right.y1), abs=0.5)
 
 
 @pytest.mark.parametrize("number", [3, 12, 13])
@@ -179,5 +199,6 @@ def test_matrix_has_tau_above_its_diagonal_and_noise_below(number):
     assert [label.get_text() for label in axes.get_yticklabels()] == [
         str(at + 1) for at in range(number)
     ]
+    assert axes.get_title() == "digits, top 100 %"
     key = axes.get_xlabel().replace("\n", " ").replace("\xa0", " ")
     assert all(f"{at + 1}: {name}" in key for at, name in enumerate(names))

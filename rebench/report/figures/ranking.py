@@ -1,7 +1,6 @@
-"""Figures of re-ranking: the forms of the paper's figures 4 and 8 for any recipe and data set.
+"""Figures of rank comparisons, with intervals: figures 4 and 8 of Chen et al. (ICLR 2024).
 
-Chen et al. (ICLR 2024). Every function takes what `rebench.analysis.rerank` found and draws one
-figure with its intervals and its data.
+Every function draws a result of `rebench.analysis` and keeps the data that it shows.
 """
 
 from __future__ import annotations
@@ -11,9 +10,11 @@ import textwrap
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.ticker import FixedLocator, MaxNLocator, NullFormatter, StrMethodFormatter
 
 from rebench.analysis import Reranking
 from rebench.analysis.concordance import TIE_WIDTH
+from rebench.errors import UnknownNameError
 from rebench.report.figures.style import (
     COLOURS,
     REFERENCE,
@@ -29,14 +30,18 @@ from rebench.report.figures.style import (
 )
 
 __all__ = [
+    "draw_comparison",
+    "draw_curve",
     "draw_head_to_head",
     "draw_reranking",
     "draw_tau_matrix",
 ]
 
-# The same in every figure: what is compared with, what is compared, and noise.
+# Styles of the baseline, of the compared table and of seed tau, equal in all figures.
 _BEFORE, _AFTER = series_style(0), series_style(1)
-_NOISE = "#8a8a8a"
+_SEEDS = "#8a8a8a"
+# Ticks of K, of which those inside the axis are shown.
+_PERCENTS = (100, 50, 20, 10, 5, 2, 1, 0.5, 0.2, 0.1)
 # More points than this are drawn as an image inside the vector figure.
 _VECTOR_POINTS = 3000
 # Of more rankings than this the values do not fit into a column's width: their colours do.
@@ -47,20 +52,30 @@ _NAME_LETTERS = 20
 
 @styled
 def draw_reranking(reranking: Reranking) -> Drawing:
-    """Draw figure 4: accuracies, pairwise gaps, tau against top K %.
-
-    The band around tau is its bootstrap interval; the grey band that of what seeds alone leave.
-    """
+    """Draw figure 4: accuracies, gaps between cells, and tau over K (as `draw_curve`)."""
     figure, (left, right, below) = mosaic("ab", "cc", height_in=3.7)
     data = [_scatter(left, reranking), _gap_histogram(right, reranking)]
+    right.set_box_aspect(1)  # as high as the panel next to it
     data.append(_tau_curve(below, reranking))
     key_above(below)
     return figure.with_data(pd.concat(data, ignore_index=True))
 
 
 @styled
+def draw_curve(reranking: Reranking) -> Drawing:
+    """Draw tau over K, for a column of a paper.
+
+    Bands are 95 % bootstrap intervals over cells: in colour that of tau, in grey that of seed tau.
+    """
+    figure, [[axes]] = new_figure(height_in=2.0)
+    data = _tau_curve(axes, reranking)
+    key_above(axes)
+    return figure.with_data(data)
+
+
+@styled
 def draw_head_to_head(reranking: Reranking) -> Drawing:
-    """Draw figure 8: one recipe against another (muP, say), cell by cell, and the differences."""
+    """Draw figure 8: accuracies of the cells under both recipes, and their differences."""
     figure, (left, right) = mosaic("ab", height_in=1.9)
     data = [_scatter(left, reranking)]
     difference = reranking.after.means - reranking.before.means
@@ -72,18 +87,28 @@ def draw_head_to_head(reranking: Reranking) -> Drawing:
     right.axvline(row["difference"], color=COLOURS[1], label=f"mean {row['difference']:+.2f}")
     right.set_xlabel("difference (points)")
     right.set_ylabel("cells")
+    right.set_box_aspect(1)
     key_above(right)
     data.append(_tidy("difference", reranking, x=edges[:-1], y=counts.astype(float)))
     return figure.with_data(pd.concat(data, ignore_index=True))
+
+
+def draw_comparison(reranking: Reranking, name: str = "reranking") -> Drawing:
+    """Draw a figure of a comparison by name: `reranking`, `curve` or `differences`."""
+    figures = {"reranking": draw_reranking, "curve": draw_curve, "differences": draw_head_to_head}
+    if name not in figures:
+        raise UnknownNameError("figure", name, figures)
+    return figures[name](reranking)
 
 
 @styled
 def draw_tau_matrix(pairs: pd.DataFrame, title: str = "") -> Drawing:
     """Draw `analysis.matrix.tau_matrix` at its largest K as a heat map with its values.
 
-    Tau is above the diagonal, that of seed noise alone below it.
+    Tau is above the diagonal, seed tau below it.
     """
-    pairs = pairs[pairs["top_percent"] == pairs["top_percent"].max()].dropna(subset=["tau"])
+    percent = pairs["top_percent"].max()
+    pairs = pairs[pairs["top_percent"] == percent].dropna(subset=["tau"])
     names = list(dict.fromkeys([*pairs["first"], *pairs["second"]]))
     numbers = {name: number for number, name in enumerate(names, start=1)}
     values = np.full((len(names), len(names)), np.nan)
@@ -106,8 +131,8 @@ def draw_tau_matrix(pairs: pd.DataFrame, title: str = "") -> Drawing:
     axes.set_yticks(range(len(names)), ticks)
     if not written:
         figure.colorbar(image, ax=axes)
-    axes.set_title(label(title, _KEY_LETTERS))
-    said = "above the diagonal: Kendall's τ; below: τ by seed noise alone"
+    axes.set_title(label(f"{title}, top {percent:g} %" if title else f"top {percent:g} %", 64))
+    said = "above the diagonal: tau; below: seed tau"
     axes.set_xlabel("\n".join([*key, said]))
     return figure.with_data(pairs)
 
@@ -123,9 +148,17 @@ def _scatter(axes: Axes, reranking: Reranking) -> pd.DataFrame:
     )  # fmt: skip
     identity_line(axes, low, high)
     axes.set(xlim=(low, high), ylim=(low, high), aspect="equal")
-    hidden = int(((before < low) | (after < low)).sum())
-    below = f"\n({hidden} more below)" if hidden else ""
-    axes.set_xlabel(f"{label(reranking.before.name, _NAME_LETTERS)} (%){below}")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
+    if hidden := int(((before < low) | (after < low)).sum()):
+        axes.annotate(
+            f"not shown: {hidden} lower",
+            (0.04, 0.96),
+            xycoords="axes fraction",
+            va="top",
+            fontsize=6,
+        )
+    axes.set_xlabel(f"{label(reranking.before.name, _NAME_LETTERS)} (%)")
     axes.set_ylabel(f"{label(reranking.after.name, _NAME_LETTERS)} (%)")
     data = _tidy("accuracy", reranking, x=before, y=after)
     data["index"] = reranking.before.cells
@@ -133,27 +166,32 @@ def _scatter(axes: Axes, reranking: Reranking) -> pd.DataFrame:
 
 
 def _tau_curve(axes: Axes, reranking: Reranking) -> pd.DataFrame:
-    """Draw tau and its interval, from all cells on the left to the best on the right."""
+    """Draw tau and seed tau with intervals, from all cells on the left to the best cells."""
     curve = reranking.curve.dropna(subset=["tau"])
     percent = curve["top_percent"]
     tau = {"y": curve["tau"], "low": curve["tau_low"], "high": curve["tau_high"]}
     data = [_tidy("tau", reranking, x=percent, **tau)]
     if curve["seed_tau"].notna().any():
         low, high = curve["seed_tau_low"], curve["seed_tau_high"]
-        axes.fill_between(percent, low, high, color=_NOISE, alpha=0.3, linewidth=0)
-        axes.plot(percent, curve["seed_tau"], "--", color=_NOISE, label="seed noise alone")
-        noise = {"y": curve["seed_tau"], "low": low, "high": high}
-        data.append(_tidy("seed noise alone", reranking, x=percent, **noise))
+        axes.fill_between(percent, low, high, color=_SEEDS, alpha=0.3, linewidth=0)
+        axes.plot(percent, curve["seed_tau"], "--", color=_SEEDS, label="seed tau")
+        seeds = {"y": curve["seed_tau"], "low": low, "high": high}
+        data.append(_tidy("seed tau", reranking, x=percent, **seeds))
     if curve.empty:
         axes.text(0.5, 0.5, "too few cells", ha="center", va="center", transform=axes.transAxes)
         axes.set(xticks=[], yticks=[])
     else:
         low, high = curve["tau_low"], curve["tau_high"]
         axes.fill_between(percent, low, high, color=_AFTER["color"], alpha=0.2, linewidth=0)
-        axes.plot(percent, curve["tau"], **_AFTER, label=label(reranking.after.name, 36))
+        name = label(reranking.after.name, 36)
+        axes.plot(percent, curve["tau"], **_AFTER, label=f"tau of {name}")
+        axes.set_xscale("log")
+        axes.xaxis.set_major_locator(FixedLocator(_PERCENTS))
+        axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+        axes.xaxis.set_minor_formatter(NullFormatter())
         axes.invert_xaxis()
-    axes.set_ylabel("Kendall's τ")
-    axes.set_xlabel(f"top K % by {label(reranking.before.name, 36)}")
+    axes.set_ylabel("Kendall's tau")
+    axes.set_xlabel(f"K: top K % of the cells by {label(reranking.chooser, 30)}")
     return pd.concat(data, ignore_index=True)
 
 
@@ -171,7 +209,7 @@ def _gap_histogram(axes: Axes, reranking: Reranking) -> pd.DataFrame:
         )
         data.append(_tidy(f"gaps, {name}", reranking, x=edges[:-1], y=share))
     axes.set_xlabel("gap of two cells (points)")
-    axes.set_ylabel("pairs (%)")
+    axes.set_ylabel("pairs of cells (%)")
     key_above(axes)
     return pd.concat(data, ignore_index=True)
 
