@@ -1,4 +1,4 @@
-"""The figure of a learning-rate surface: accuracy over the rate, re-ranking, regret of rules."""
+"""Figures of a learning-rate surface: accuracy over the rate, drop, regret of rules."""
 
 from __future__ import annotations
 
@@ -27,25 +27,28 @@ if TYPE_CHECKING:
 
 __all__ = ["draw_moves", "draw_surface"]
 
-# Points of nearly one rate are drawn so many octaves beside each other.
+# Points of nearly equal rates are drawn this many octaves apart.
 _APART: Final = 0.12
 
 
 @styled
 def draw_surface(answers: SurfaceAnswers) -> Drawing:
-    """Draw the surface, how far it re-ranks, and how far each rule falls short."""
+    """Draw the accuracies, the drop of each rate and the regret of each rule."""
     figure, (top, middle, bottom) = mosaic("a", "b", "c", height_in=5.6)
     _draw_cells(top, answers)
     _draw_moves(middle, answers)
+    key_above(middle)
     _draw_regrets(bottom, answers.curve, answers.surface.rates)
     return figure.with_data(_accuracies(answers))
 
 
 @styled
 def draw_moves(answers: SurfaceAnswers) -> Drawing:
-    """Draw how far rankings move over the rate, in landscape: for a first page, and a telephone."""
+    """Draw the drop over the learning rate in landscape, with the legend where no data are."""
     figure, [[axes]] = new_figure(width_in=1.25 * COLUMN_IN, height_in=2.08)
     _draw_moves(axes, answers)
+    if axes.get_legend_handles_labels()[1]:
+        axes.legend(loc="best", ncols=2)
     return figure.with_data(answers.single_rates)
 
 
@@ -76,13 +79,13 @@ def _draw_cells(axes: Axes, answers: SurfaceAnswers) -> None:
 
 
 def _draw_moves(axes: Axes, answers: SurfaceAnswers) -> None:
-    """Draw how far rankings move beyond noise, over the rate at which the networks learn."""
+    """Draw the drop of tau over the effective learning rate."""
     moves = answers.single_rates
     if moves.empty:
         axes.text(0.5, 0.5, "too few cells or seeds", ha="center", va="center")
         axes.set_axis_off()
         return
-    axes.axhline(0, **REFERENCE, label="seeds alone")
+    axes.axhline(0, **REFERENCE, label="no drop")
     axes.fill_between(
         moves["rate"], moves["drop_low"], moves["drop_high"], color=COLOURS[0], alpha=0.2,
         linewidth=0,
@@ -93,8 +96,7 @@ def _draw_moves(axes: Axes, answers: SurfaceAnswers) -> None:
     if len(answers.direct_reranking):
         _draw_trained(axes, answers.direct_reranking)
     _rate_axis(axes, answers.surface.rates, "effective learning rate")
-    axes.set_ylabel("tau lost beyond noise")
-    key_above(axes)
+    axes.set_ylabel("drop: seed tau - tau")
 
 
 def _draw_trained(axes: Axes, moves: pd.DataFrame) -> None:
@@ -112,9 +114,9 @@ def _draw_trained(axes: Axes, moves: pd.DataFrame) -> None:
 
 
 def _draw_regrets(axes: Axes, table: pd.DataFrame, rates: Floats) -> None:
-    """Draw what rules lose over one rate for all whose mean is the same, where that is not bad."""
+    """Draw the regret of rules minus that of a constant rate with the same mean."""
     constant = table[table["rule"] == "constant"]
-    # Far from the best base every rule is bad, and differences say nothing.
+    # Far from the best base rate every rule is bad, and differences mean little.
     known = constant[constant["regret"] <= max(2.0, 3 * constant["regret"].min())]
     axes.axhline(0, **series_style(0) | {"marker": "None"}, linestyle=":", label="constant")
     rules = table[table["rule"] != "constant"]

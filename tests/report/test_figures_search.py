@@ -91,7 +91,7 @@ def test_panels_are_logarithmic_and_written_out(results: list[Comparison]):
 def test_ranks_of_two_tables_are_as_high_as_they_have_algorithms(results: list[Comparison]):
     fewer = replace(results[1], runs={"rea": results[1].runs["rea"]})
     figure = ranks_figure([results[0], fewer])
-    assert figure.get_size_inches().tolist() == pytest.approx([3.3, 2 * (0.7 + 0.16 * 3)])
+    assert figure.get_size_inches().tolist() == pytest.approx([3.3, 2 * (0.8 + 0.16 * 3)])
     assert [len(axes.get_yticks()) for axes in figure.axes] == [3, 1]
     assert [axes.get_title() for axes in figure.axes] == ["smooth", "smooth"]
     assert figure.data["repeats"].tolist() == [15] * 4
@@ -112,11 +112,18 @@ def test_two_tables_are_joined_algorithm_by_algorithm(results: list[Comparison])
     assert [text.get_text() for text in axes.get_legend().get_texts()] == results[0].algorithms
 
 
-@pytest.mark.parametrize(("highest", "between"), [(9, True), (10, False)])
-def test_numbers_within_a_decade_are_written_out(highest: int, between: bool):
+@pytest.mark.parametrize(("highest", "between"), [(99, True), (100, False)])
+def test_numbers_within_two_decades_are_written_out(highest: int, between: bool):
     figure = Figure()
     axes = figure.subplots()
     axes.set(xscale="log", xlim=(1, highest))
     _label_plainly(axes.xaxis)
     assert axes.xaxis.get_major_formatter()(2.5) == "2.5"
     assert bool(axes.xaxis.get_minor_formatter()(2.5)) == between
+    assert {2, 5, 20, 50} <= {*axes.xaxis.get_minorticklocs().round(9)}
+
+
+def test_markers_of_the_best_and_worst_rank_are_whole(results: list[Comparison]):
+    [axes] = ranks_figure(results[:1]).axes
+    assert not any(line.get_clip_on() for line in axes.lines)
+    assert "bars without overlap: different at the 5 % level" in axes.get_xlabel()

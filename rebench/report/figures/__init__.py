@@ -1,4 +1,4 @@
-"""Figures for papers: drawn from tables, colour-blind safe, with their data saved beside them."""
+"""Figures for papers, colour-blind safe, each saved with its data."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""Figures of NAS algorithms compared: regret over time, final accuracy, ranks, old against new."""
+"""Figures of compared NAS algorithms: regret over time, ranks, and regret on two tables."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from string import ascii_lowercase
 import numpy as np
 import pandas as pd
 from matplotlib.axis import Axis
-from matplotlib.ticker import NullFormatter, StrMethodFormatter
+from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
 from rebench.errors import UnknownNameError
 from rebench.report.figures.style import (
@@ -28,7 +28,7 @@ __all__ = ["agreement_figure", "anytime_figure", "draw_search", "ranks_figure", 
 
 @styled
 def anytime_figure(results: Sequence[Comparison]) -> Drawing:
-    """Draw mean regret against what was spent, with its 95 % interval; a panel a table."""
+    """Draw mean regret over the budget spent, with its 95 % interval; one panel per table."""
     figure, panels = mosaic(*ascii_lowercase[: len(results)], height_in=2.4 * len(results))
     frames = []
     for axes, result in zip(panels, results, strict=True):
@@ -53,19 +53,20 @@ def anytime_figure(results: Sequence[Comparison]) -> Drawing:
         _label_plainly(axes.yaxis)
         unit = "simulated GPU-seconds" if result.budget.unit == "seconds" else "evaluations"
         axes.set_xlabel(f"{unit}, {label(result.table.dataset)}, {label(result.table.name)}")
-        axes.set_ylabel("regret in test accuracy (%)")
+        axes.set_ylabel("regret (points of test accuracy)")
     key_above(panels[0])
     return figure.with_data(pd.concat(frames, ignore_index=True))
 
 
 @styled
 def ranks_figure(results: Sequence[Comparison]) -> Drawing:
-    """Draw average ranks, best first; algorithms whose bars do not overlap are told apart at 5 %.
+    """Draw average ranks, best first.
 
-    A bar is as long as Nemenyi's critical difference.
+    A bar is as long as Nemenyi's critical difference, centred on the rank: two algorithms whose
+    bars do not overlap differ at the 5 % level.
     """
     most = max(len(result.algorithms) for result in results)
-    height_in = (0.7 + 0.16 * most) * len(results)
+    height_in = (0.8 + 0.16 * most) * len(results)
     figure, panels = mosaic(*ascii_lowercase[: len(results)], height_in=height_in)
     frames = []
     for axes, result in zip(panels, results, strict=True):
@@ -73,25 +74,29 @@ def ranks_figure(results: Sequence[Comparison]) -> Drawing:
         difference = float(ranks["critical_difference"].iloc[0])
         average = ranks.set_index("algorithm")["average_rank"].iloc[::-1]
         heights = range(len(average))
-        axes.errorbar(average, heights, xerr=difference / 2, fmt="o")
+        axes.errorbar(average, heights, xerr=difference / 2, fmt="o", clip_on=False)
         axes.set_yticks(heights, [f"{label(name)} {rank:.2f}" for name, rank in average.items()])
         axes.set_title(label(result.table.name))
-        axes.set_xlabel(f"average rank; critical difference {difference:.2f}")
+        axes.set_xlabel(
+            f"average rank, 1 is best; critical difference {difference:.2f}\n"
+            "bars without overlap: different at the 5 % level"
+        )
         frames.append(ranks.assign(table=result.table.name, repeats=len(result.finals)))
     return figure.with_data(pd.concat(frames, ignore_index=True))
 
 
 def _label_plainly(axis: Axis) -> None:
-    """Write the numbers of a logarithmic axis out; within one decade those between, too."""
+    """Write the numbers of a logarithmic axis in full, within two decades also 2 and 5."""
     plain = StrMethodFormatter("{x:g}")
     low, high = axis.get_view_interval()
     axis.set_major_formatter(plain)
-    axis.set_minor_formatter(plain if high < 10 * low else NullFormatter())
+    axis.set_minor_locator(LogLocator(subs=(2, 5)))
+    axis.set_minor_formatter(plain if high < 100 * low else NullFormatter())
 
 
 @styled
 def agreement_figure(results: Sequence[Comparison]) -> Drawing:
-    """Draw each algorithm's mean final accuracy on two tables, joined, with 95 % intervals."""
+    """Draw each algorithm's mean final regret on two tables, joined, with 95 % intervals."""
     first, second = results
     figure, ((axes,),) = new_figure(height_in=2.6)
     frames = []
@@ -108,7 +113,7 @@ def agreement_figure(results: Sequence[Comparison]) -> Drawing:
             label=label(name),
         )
     axes.set_xticks([0, 1], [label(one.table.name) for one in results])
-    axes.set_ylabel("regret in test accuracy (%)")
+    axes.set_ylabel("regret (points of test accuracy)")
     key_above(axes)
     return figure.with_data(data)
 
@@ -116,13 +121,13 @@ def agreement_figure(results: Sequence[Comparison]) -> Drawing:
 def _figures(
     results: Sequence[Comparison],
 ) -> Mapping[str, Callable[[Sequence[Comparison]], Drawing]]:
-    """What there is to draw of one comparison, or of two, by name."""
+    """Return the figures of one or two comparisons by name."""
     figures = {"anytime": anytime_figure, "ranks": ranks_figure}
     return figures | {"rerank": agreement_figure} if len(results) == 2 else figures
 
 
 def draw_search(results: Sequence[Comparison], name: str = "anytime") -> Drawing:
-    """One figure of one comparison, or of two, by its name."""
+    """Draw a figure of one or two comparisons by its name."""
     figures = _figures(results)
     if name not in figures:
         raise UnknownNameError("figure", name, figures)
@@ -130,7 +135,7 @@ def draw_search(results: Sequence[Comparison], name: str = "anytime") -> Drawing
 
 
 def save_comparison(results: Sequence[Comparison], path: Path) -> list[Path]:
-    """Save every figure of one comparison, or of two, beside each other under `path`."""
+    """Save every figure of one or two comparisons under `path`."""
     written: list[Path] = []
     for name, figure in _figures(results).items():
         written += figure(results).save(path.with_name(f"{path.name}-{name}"))

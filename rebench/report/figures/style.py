@@ -1,4 +1,4 @@
-"""One look for every figure, and one way to save it: vector, bitmap and the data beside it."""
+"""Common style of all figures, and saving in vector and bitmap formats with the data."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ __all__ = [
     "styled",
 ]
 
-# Okabe and Ito's palette: distinct for all common kinds of colour blindness, and in grey. Its
-# yellow is left out: it is too pale for lines on white.
+# Okabe and Ito's palette: distinct for all common kinds of colour blindness, and in grey, without
+# its yellow, which is too pale for lines on white.
 COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
-# Series differ by marker too, so that no figure needs its colours to be read.
+# Series also differ by marker, so that figures can be read without colours.
 MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X")
 
-# What data are held against: equality, or no difference.
+# Style of reference lines: equality, or no difference.
 REFERENCE: Final[dict[str, Any]] = {
     "color": "#777777",
     "linewidth": 0.8,
@@ -51,8 +51,7 @@ REFERENCE: Final[dict[str, Any]] = {
     "zorder": 1,
 }
 
-# Every figure is as wide as a column of a conference paper: no text of it shrinks there, and a
-# telephone's screen shows it whole.
+# Figures have the width of a column of a conference paper, so that their text keeps its size.
 COLUMN_IN: Final = 3.3
 
 FORMATS: Final = ("pdf", "svg", "png")
@@ -61,26 +60,26 @@ _FILE: Final = Path(__file__).with_name("house.mplstyle")
 STYLE: Final = mpl.rc_params_from_file(_FILE, use_default_template=False)
 STYLE["axes.prop_cycle"] = cycler(color=list(COLOURS))
 
-# Room in points that a legend's entry takes beside its letters, and of a letter in widths of it.
+# Points that an entry of a legend takes in addition to its letters, and points of a letter.
 _ENTRY_PT: Final = 24.0
 _LETTER_PT: Final = 3.7
 _TICKS_PT: Final = 26.0
 
 
 class Drawing(Figure):
-    """A figure with the data that it shows; notebooks show it, `save` writes both."""
+    """A figure with the data that it shows; notebooks display it, `save` writes both."""
 
     data: pd.DataFrame | None = None
 
     def save(self, path: str | Path, *, formats: Sequence[str] = FORMATS) -> list[Path]:
-        """Save the figure under `path` (without a suffix) in every format, its data as CSV beside.
+        """Save the figure under `path` (without a suffix) in every format, and its data as CSV.
 
-        Files depend on the figure alone (no dates, no random ids), so an equal figure gives equal
+        Files depend only on the figure (no dates, no random ids), so equal figures give equal
         files. Returns the paths written.
         """
         stem = Path(path)
         if stem.suffix in {".pdf", ".svg", ".png", ".csv"}:
-            raise InputError(f"a figure's path has no suffix (the formats add theirs), got {stem}")
+            raise InputError(f"the path of a figure must have no suffix, got {stem}: remove it")
         no_date = {"pdf": {"CreationDate": None}, "svg": {"Date": None}, "png": {"Software": None}}
         written = []
         layout = self.get_layout_engine()
@@ -91,7 +90,7 @@ class Drawing(Figure):
                     target = stem.with_name(f"{stem.name}.{suffix}")
                     self.savefig(target, metadata=no_date.get(suffix))
                     written.append(target)
-                    # Laying out takes as long as drawing; every format has the first one's layout.
+                    # All formats use the first layout, because a layout takes as long as drawing.
                     self.set_layout_engine("none")
             if self.data is not None:
                 table = stem.with_name(f"{stem.name}.csv")
@@ -102,12 +101,12 @@ class Drawing(Figure):
         return written
 
     def with_data(self, data: pd.DataFrame) -> Drawing:
-        """The figure, which from now on has these data."""
+        """Set the data of the figure, and return it."""
         self.data = data
         return self
 
     def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
-        """The picture of a notebook, and its width in pixels."""
+        """Return the picture for a notebook, and its width in pixels."""
         picture = io.BytesIO()
         with mpl.rc_context(rc=STYLE):
             self.savefig(picture, format="png", metadata={"Software": None})
@@ -119,7 +118,7 @@ _SCREEN_DPI: Final = 150
 
 
 styled = mpl.rc_context(STYLE)
-"""Makes a drawing function run under the shared style, whatever the caller's own style is."""
+"""Decorator: run a drawing function in the common style."""
 
 
 def new_figure(
@@ -130,9 +129,9 @@ def new_figure(
     height_in: float = 2.2,
     sharey: bool = False,
 ) -> tuple[Drawing, list[list[Axes]]]:
-    """A figure and its axes as rows of columns; call it inside a `styled` function.
+    """Return a figure and its axes as rows of columns; call it inside a `styled` function.
 
-    The figure is its own object: nothing is registered with pyplot, so nothing must be closed.
+    The figure is not registered with pyplot, so it need not be closed.
     """
     figure = Drawing(figsize=(width_in, height_in), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False, sharey=sharey)
@@ -142,10 +141,10 @@ def new_figure(
 def mosaic(
     *rows: str, height_in: float, ratios: Sequence[float] | None = None, aligned: int | None = None
 ) -> tuple[Drawing, list[Axes]]:
-    """A figure and its panels, of which the rows are drawn: ``"ab", "cc"``; several have letters.
+    """Return a figure and its panels, laid out as in ``"ab", "cc"``; several have letters.
 
-    The rows' heights are equal, or in the given ratios. Panels keep one left edge; where the rows
-    after the first `aligned` have long names beside them, those have an edge of their own.
+    The heights of the rows are equal, or have the given ratios. Panels have a common left edge;
+    rows after the first `aligned`, which may have long tick labels, have their own.
     """
     figure = Drawing(figsize=(COLUMN_IN, height_in), layout="constrained")
     heights = np.ones(len(rows)) if ratios is None else np.asarray(ratios)
@@ -157,7 +156,7 @@ def mosaic(
     ):
         panels |= group.subplot_mosaic("\n".join(rows[part]), height_ratios=heights[part])
     for letter, axes in panels.items() if len(panels) > 1 else ():
-        # Beside the top left corner, left of a legend over the panel.
+        # At the top left corner, left of a legend above the panel.
         axes.annotate(
             letter, (0, 1), (-7, 4), xycoords="axes fraction", textcoords="offset points",
             fontweight="bold", fontsize=8, ha="right", va="bottom",
@@ -166,19 +165,19 @@ def mosaic(
 
 
 def series_style(number: int) -> dict[str, Any]:
-    """Colour and marker of the series of a number: no two of the first 49 have both alike."""
+    """Return colour and marker of the series with a number; the first 49 pairs are distinct."""
     turn, at = divmod(number, len(COLOURS))
     return {"color": COLOURS[at], "marker": MARKERS[(at + turn) % len(MARKERS)]}
 
 
 def label(name: object, longest: int = 40) -> str:
-    """A name as figures write it: short, on one line, its dollars no formula of matplotlib's."""
+    """Return a name for a figure: short, on one line, without formulas of matplotlib."""
     text = " ".join(printable(str(name)).split())
     return (text if len(text) <= longest else text[: longest - 1] + "…").replace("$", r"\$")
 
 
 def key_above(axes: Axes, *, title: str = "") -> None:
-    """Put the legend over the panel, where no curve is, in as many columns as there is room for."""
+    """Put the legend above the panel, in as many columns as fit."""
     handles, labels = axes.get_legend_handles_labels()
     if not labels:
         return
@@ -203,7 +202,7 @@ def heat_map(
     lower_is_better: bool = False,
     written: bool = True,
 ) -> AxesImage:
-    """Draw values as colours, the better the lighter, and write each into its field."""
+    """Draw values as colours, better values lighter, and write each value into its field."""
     colours = "viridis_r" if lower_is_better else "viridis"
     low, high = limits
     image = axes.imshow(values, vmin=low, vmax=high, cmap=colours, aspect="auto")
