@@ -14,6 +14,7 @@ import pandas as pd
 from experiments.surface.answers import SurfaceAnswers
 from experiments.surface.figures import draw_moves, draw_surface
 from rebench.extensions import entries
+from rebench.printable import number, signed, span
 from rebench.report.blocks import (
     Block,
     Callout,
@@ -22,9 +23,6 @@ from rebench.report.blocks import (
     Heading,
     Table,
     Text,
-    number,
-    signed,
-    span,
 )
 from rebench.report.write import Written, write_page
 

@@ -1,4 +1,4 @@
-"""One page about a run that a researcher can send to a colleague: self-contained HTML, Markdown."""
+"""Reports: one page about a run, as self-contained HTML and as Markdown, and figures."""
 
 import lazy_loader
 

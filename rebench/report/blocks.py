@@ -1,4 +1,4 @@
-"""What a page is made of, and how it looks as HTML and as Markdown."""
+"""Building blocks of a page, and their form in HTML and Markdown."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
-from rebench.printable import printable
+from rebench.printable import is_number, number, printable
 
 __all__ = [
     "Block",
@@ -29,9 +29,6 @@ __all__ = [
     "Text",
     "as_html",
     "as_markdown",
-    "number",
-    "signed",
-    "span",
 ]
 
 
@@ -44,20 +41,20 @@ class Heading:
 
     @property
     def anchor(self) -> str:
-        """The name that a link within the page gives."""
+        """Name of the heading in links."""
         return "".join(c if c.isalnum() else "-" for c in self.text.lower()).strip("-")
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A paragraph, or a list where there are several lines; white space is folded."""
+    """A paragraph, or a list if there are several lines; white space is folded."""
 
     lines: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
 class Callout:
-    """A finding in a box: what was compared, and the sentence about it."""
+    """A verdict in a box: the compared tables and the sentence."""
 
     label: str
     text: str
@@ -66,7 +63,7 @@ class Callout:
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """Lines to type or a file's content."""
+    """A command or the content of a file."""
 
     text: str
 
@@ -79,7 +76,7 @@ class Table:
     digits: int = 3
 
     def rows(self) -> list[list[str]]:
-        """The header and the rows, as they are shown."""
+        """Return the header and the rows as texts."""
         rows = self.frame.itertuples(index=False)
         shown = [[_shown(value, self.digits) for value in row] for row in rows]
         return [[str(name).replace("_", " ") for name in self.frame.columns], *shown]
@@ -95,7 +92,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Details:
-    """Blocks that are folded away until asked for (Markdown has no fold: they are shown)."""
+    """Folded blocks with a summary; Markdown shows them unfolded."""
 
     summary: str
     blocks: Sequence[Block]
@@ -105,12 +102,12 @@ Block: TypeAlias = Heading | Text | Callout | Code | Table | Figure | Details
 
 
 def as_markdown(blocks: Sequence[Block]) -> str:
-    """The page as Markdown."""
+    """Return the page as Markdown."""
     return "\n\n".join(map(_markdown, blocks)) + "\n"
 
 
 def as_html(blocks: Sequence[Block]) -> str:
-    """The page as HTML that needs no other file: its style and its figures are inside."""
+    """Return the page as one HTML file that contains its style and figures."""
     titles = [block for block in blocks if isinstance(block, Heading)]
     links = "".join(
         f'<a href="#{title.anchor}">{_escape_html(title.text)}</a>'
@@ -155,9 +152,12 @@ def _html(block: Block) -> str:
 
 
 def _html_table(table: Table) -> str:
-    """A table in a box of its own, which scrolls where the screen is narrower."""
+    """Return a table as HTML in a box that scrolls on narrow screens."""
     columns = table.frame.infer_objects().items()
-    kinds = [" class=n" if is_numeric_dtype(column) else "" for _, column in columns]
+    kinds = [
+        " class=n" if is_numeric_dtype(column) or all(map(is_number, map(str, column))) else ""
+        for _, column in columns
+    ]
 
     def line(tag: str, row: Sequence[str]) -> str:
         cells = zip(kinds, row, strict=True)
@@ -194,24 +194,6 @@ def _markdown(block: Block) -> str:
             return f"**{plain(summary)}**\n\n" + "\n\n".join(map(_markdown, blocks))
 
 
-def number(value: float, digits: int = 2) -> str | None:
-    """A number to so many decimal places, never a negative zero; None where it is not finite."""
-    if not math.isfinite(value):
-        return None
-    return f"{round(value, digits) + 0.0:.{digits}f}" if abs(value) < 1e5 else f"{value:.3g}"
-
-
-def signed(value: float) -> str:
-    """A difference with its sign, to two decimal places, never a negative zero."""
-    return f"{round(value, 2) + 0.0:+.2f}"
-
-
-def span(low: float, high: float, digits: int = 2) -> str | None:
-    """An interval; None where an end is not finite."""
-    first, last = number(low, digits), number(high, digits)
-    return None if first is None or last is None else f"{first} to {last}"
-
-
 def _shown(value: object, digits: int) -> str:
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return "–"  # noqa: RUF001 - an en dash stands for "no value"
@@ -226,13 +208,13 @@ def _escape_html(text: str) -> str:
     return html.escape(printable(text))
 
 
-# What begins a block where it stands first in a line, and what means something within one.
+# Characters that begin a block at the start of a line, and special characters within a line.
 _MARKS: Final = re.compile(r"^(?=(?:#+|[+-])(?:\s|$))|(?=[\\`*_|<>\[\]])")
-# What only some kinds of Markdown know, and not all let escape by a backslash.
+# Special characters of some dialects of Markdown, which a backslash does not escape in all.
 _ENTITIES: Final = re.compile(r"[~$]|&(?=#|\w)")
 
 
 def _escape_markdown(text: str) -> str:
-    """A text on one line of which no character means anything to Markdown."""
+    """Return a text on one line with every special character of Markdown escaped."""
     line = _MARKS.sub(r"\\", " ".join(printable(text).split()))
     return _ENTITIES.sub(lambda one: f"&#{ord(one[0])};", line)

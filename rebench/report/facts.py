@@ -1,4 +1,4 @@
-"""What was run: the page's title, the trials, their origin, and how to repeat them."""
+"""Facts of a report: its title, the trials, their origin, and how to repeat them."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from rebench.version import version
 
 __all__ = ["notes", "provenance", "reproduce", "subtitle", "title", "trials"]
 
-# More names than this in a title are counted instead.
+# A title counts the names if there are more than this.
 _NAMED: Final = 3
 
 
 def title(study: Study) -> str:
-    """Say which recipes were trained, against what, on which data sets and how many cells."""
+    """Return the compared recipes, the baseline, the data sets and the number of cells."""
     after = list(dict.fromkeys(reranking.after.name for reranking in study.rerankings))
     before = list(dict.fromkeys(reranking.before.name for reranking in study.rerankings))
     datasets = list(dict.fromkeys(reranking.dataset for reranking in study.rerankings))
@@ -34,7 +34,7 @@ def title(study: Study) -> str:
 
 
 def subtitle(study: Study) -> str:
-    """Say how the cells were trained, and in which folder the records lie."""
+    """Return the seeds, epochs and split, and the folder of the records."""
     seeds = sorted(study.table["seed"].unique())
     epochs = ", ".join(str(number) for number in sorted(study.table["epochs"].unique()))
     several = f"{len(seeds)} seeds" if len(seeds) > 1 else "one seed"
@@ -48,10 +48,10 @@ def _listed(names: Sequence[str], what: str) -> str:
 
 
 def trials(table: pd.DataFrame) -> pd.DataFrame:
-    """One row per data set and recipe: cells, seeds, epochs, trials, and what they cost."""
+    """Return one row per data set and recipe: cells, seeds, epochs, trials and cost."""
     rows = []
     for (dataset, recipe), group in table.groupby(["dataset", "recipe"], sort=True):
-        # A table has a row for each split and epoch that was measured, times on one of them.
+        # A table has a row for each measured split and epoch; one of them has the time.
         one_each = "trial_id" in group
         runs = group.groupby("trial_id", observed=True).first() if one_each else group
         row = {
@@ -78,7 +78,7 @@ def trials(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def notes(study: Study) -> list[str]:
-    """Everything that was left out, assumed or chosen, each once."""
+    """Return all notes on omitted, assumed and selected data, without duplicates."""
     said = list(study.notes)
     for reranking in study.rerankings:
         said += [f"{reranking.dataset}: {note}" for note in reranking.notes]
@@ -86,8 +86,8 @@ def notes(study: Study) -> list[str]:
 
 
 def provenance(study: Study) -> pd.DataFrame:
-    """The origin of the numbers: versions, devices, times."""
-    rows = [("rebench that wrote this page", version())]
+    """Return the origin of the numbers: versions, devices, times."""
+    rows = [("rebench (this page)", version())]
     for column, label in (
         ("environment", "trained with"),
         ("device", "devices"),
@@ -101,31 +101,31 @@ def provenance(study: Study) -> pd.DataFrame:
                 rows.append((label, "; ".join(values[:8])))
     if "started" in study.table and study.table["started"].notna().any():
         span = f"{study.table['started'].min()} to {study.table['ended'].max()}"
-        rows.append(("trained from, to", span))
-    return pd.DataFrame(rows, columns=["what", "value"])
+        rows.append(("time of training", span))
+    return pd.DataFrame(rows, columns=["item", "value"])
 
 
 def reproduce(study: Study) -> list[Block]:
-    """The command that makes this page again, and the sweep that was trained."""
+    """Return the command that makes this page, and the sweep of its trials."""
     spec = Path(study.run) / "spec.json"
     command = shlex.join(["rebench", "report", str(study.run), *_options(study.choices)])
     blocks: list[Block] = [
-        Text(["The page, from the records (equal inputs give equal pages):"]),
+        Text(["To make this page again from the records (equal inputs give equal pages):"]),
         Code(command),
     ]
     try:
         content = json.dumps(json.loads(read_file(spec)), indent=1)
     except (OSError, ValueError, RecursionError):
-        return blocks  # no run, or the file is damaged, which `status` says
+        return blocks  # no run, or a damaged file, which `status` reports
     return [
         *blocks,
-        Text(["The records: submit this sweep again; trials that have a record are skipped."]),
+        Text(["To train again, submit this sweep; trials with a record are skipped."]),
         Details("The sweep", [Code(content)]),
     ]
 
 
 def _options(chosen: Choices) -> list[str]:
-    """The words to type after ``rebench report RUN`` for the same study."""
+    """Return the options of ``rebench report RUN`` for the same study."""
     values = dataclasses.asdict(chosen)
     values["top"] = ",".join(f"{percent:g}" for percent in values.pop("top_percent"))
     repeated = [("dataset", name) for name in values.pop("datasets")]

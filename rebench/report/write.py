@@ -1,4 +1,4 @@
-"""The page as files: report.html (self-contained), report.md, and the figures with their data."""
+"""Writing of a report: report.html (self-contained), report.md, figures and their data."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Written", "write_page", "write_report"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """Where a report went."""
+    """Paths of a written report."""
 
     html: Path
     markdown: Path
@@ -25,7 +25,7 @@ class Written:
 
 
 def write_report(study: Study, folder: Path) -> Written:
-    """Write a study's report into `folder`; what an earlier one left there is replaced."""
+    """Write a study's report into `folder`, and replace an earlier report there."""
     return write_page("report", folder, functools.partial(blocks_of, study))
 
 

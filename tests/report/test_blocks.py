@@ -1,4 +1,4 @@
-"""What pages are made of: numbers and intervals as they are shown."""
+"""Blocks of a page, as HTML and as Markdown."""
 
 from __future__ import annotations
 
@@ -18,9 +18,6 @@ from rebench.report.blocks import (
     Text,
     as_html,
     as_markdown,
-    number,
-    signed,
-    span,
 )
 
 NAN = float("nan")
@@ -99,22 +96,7 @@ def test_value_of_a_table_has_its_digits(value: object, digits: int, shown: str)
     assert Table(pd.DataFrame({"x": [value]}, dtype=object), digits).rows() == [["x"], [shown]]
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "digits", "expected"),
-    [
-        (0.125, 2, 2, "0.12 to 2.00"),
-        (0.125, 2, 1, "0.1 to 2.0"),
-        (-0.001, 0.001, 2, "0.00 to 0.00"),
-        (float("nan"), 1, 2, None),
-        (0, float("nan"), 2, None),
-        (0, float("inf"), 2, None),
-    ],
-)
-def test_interval_is_shown_whole_or_not_at_all(low, high, digits, expected):
-    assert span(low, high, digits) == expected
-
-
-def test_numbers_have_two_decimal_places_and_no_negative_zero():
-    shown = [number(value) for value in (0.125, -0.001, 99_999.5, 1e5, float("nan"))]
-    assert shown == ["0.12", "0.00", "99999.50", "1e+05", None]
-    assert [signed(value) for value in (0.125, -0.001, -2)] == ["+0.12", "+0.00", "-2.00"]
+def test_columns_of_numbers_as_texts_are_aligned_on_the_right():
+    frame = pd.DataFrame({"p": ["< 0.001", "0.012", "-"], "95 % CI": ["0.10 to 0.20"] * 3})
+    page = as_html([Heading("x", 1), Table(frame)])
+    assert "<tr><td class=n>&lt; 0.001</td><td>0.10 to 0.20</td></tr>" in page

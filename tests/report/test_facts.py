@@ -13,8 +13,10 @@ from drawings import reranking
 from report_tables import run_table
 
 from rebench.analysis import Choices, Study
-from rebench.report.blocks import Callout, Code, Details, Table, Text
-from rebench.report.content import _callout, _curve_blocks
+from rebench.analysis.rank_table import legend, rank_table, summary
+from rebench.analysis.study import study
+from rebench.report.blocks import Callout, Code, Details, Heading, Table, Text
+from rebench.report.content import _callout, _curve_blocks, _results
 from rebench.report.facts import _listed, notes, provenance, reproduce, subtitle, trials
 from rebench.version import version
 
@@ -75,10 +77,10 @@ def test_provenance_names_what_is_known_and_of_many_eight():
     rows["started"] = [f"2026-01-0{at + 1}" for at in range(9)]
     rows["ended"] = [f"2026-02-0{at + 1}" for at in range(9)]
     assert provenance(_study(rows)).to_numpy().tolist() == [
-        ["rebench that wrote this page", version()],
+        ["rebench (this page)", version()],
         ["devices", "cpu"],
         ["hosts", "; ".join(f"n{at}" for at in range(8))],
-        ["trained from, to", "2026-01-01 to 2026-02-09"],
+        ["time of training", "2026-01-01 to 2026-02-09"],
     ]
     assert len(provenance(_study(rows.assign(started=None)))) == 3
 
@@ -107,24 +109,14 @@ def test_page_is_made_again_by_a_command_with_every_choice(tmp_path: Path):
     assert sweep == Details("The sweep", [Code(json.dumps({"b": [1], "a": 2}, indent=1))])
 
 
-@pytest.mark.parametrize(
-    ("missing", "said"),
-    [
-        ([], "τ {tau:.2f} ({tau_low:.2f} to {tau_high:.2f}), by seed noise alone {seed_tau:.2f}, "),
-        (["tau_low"], "τ {tau:.2f}, by seed noise alone {seed_tau:.2f}, "),
-        (["seed_tau"], "τ {tau:.2f} ({tau_low:.2f} to {tau_high:.2f}), "),
-    ],
-)
-def test_card_says_of_tau_what_is_known(missing: list[str], said: str):
+def test_card_is_the_verdict_and_the_change_of_accuracy():
     found = reranking()
-    whole = found.curve.nlargest(1, "top_percent").iloc[0]
-    found = replace(found, moved=found.moved.assign(**dict.fromkeys(missing, np.nan)))
     card = _callout(found)
-    assert card.text.startswith(f"{said.format(**whole)}top 100 %. {found.sentence} Accuracy: ")
     row = found.improvement
-    assert card.text.endswith(
-        f"Accuracy: {row['difference']:+.2f} points on average ({row['low']:+.2f} to "
-        f"{row['high']:+.2f}), {100 * row['improved']:.0f} % of 60 cells "
+    assert card.label == found.name
+    assert card.text == (
+        f"{found.sentence} Accuracy: {row['difference']:+.2f} points on average "
+        f"({row['low']:+.2f} to {row['high']:+.2f}), {100 * row['improved']:.0f} % of 60 cells "
         f"({row['n_classes']:.0f} functional classes) improved."
     )
 
@@ -139,14 +131,25 @@ def test_card_is_marked_where_the_ranking_moved(p_value: float, moved: bool):
 def test_curve_without_a_tau_is_named_and_not_shown():
     found = reranking()
     curve = found.moved.assign(tau=[0.5, *[np.nan] * 11])
-    table, said = _curve_blocks(replace(found, moved=curve))
+    table, said, details = _curve_blocks(replace(found, moved=curve))
     assert isinstance(table, Table)
-    assert table.frame["top K"].tolist() == ["100 %"]
-    assert table.frame["95 %"].tolist() == [
+    assert table.frame["K"].tolist() == ["100"]
+    assert "No tau at K = 90, 80, 70, 60, 50, 40, 30, 20, 10, 5, 1:" in said.lines[0]
+    [further] = details.blocks
+    assert further.frame["95 % CI of tau"].tolist() == [
         f"{curve['tau_low'][0]:.2f} to {curve['tau_high'][0]:.2f}"
     ]
-    assert "top 90, 80, 70, 60, 50, 40, 30, 20, 10, 5, 1 %." in said.lines[0]
     [said] = _curve_blocks(replace(found, moved=curve.assign(tau=np.nan)))
-    assert said.lines[0].endswith("top 100, 90, 80, 70, 60, 50, 40, 30, 20, 10, 5, 1 %.")
-    [table] = _curve_blocks(replace(found, moved=curve.assign(tau=0.5)))
+    assert "No tau at K = 100, 90, 80, 70, 60, 50, 40, 30, 20, 10, 5, 1:" in said.lines[0]
+    table, _, _ = _curve_blocks(replace(found, moved=curve.assign(tau=0.5)))
     assert len(table.frame) == 12
+
+
+def test_several_comparisons_begin_with_their_table_and_a_summary():
+    found = study(run_table(40), Choices(draws=20))
+    heading, said, table, explained = _results(found.rerankings)
+    assert heading == Heading("Recipes against nb201, cifar10")
+    assert said.lines == [summary(found.rerankings)]
+    pd.testing.assert_frame_equal(table.frame, rank_table(found.rerankings))
+    assert explained.lines == [legend(found.rerankings)]
+    assert _results(found.rerankings[:1]) == [_callout(found.rerankings[0])]
