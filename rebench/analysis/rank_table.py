@@ -87,7 +87,7 @@ def rank_table(rerankings: Sequence[Reranking]) -> pd.DataFrame:
 
 
 def summary(rerankings: Sequence[Reranking]) -> str:
-    """State which of several rankings differ from the one that all are compared with."""
+    """State which of several rankings differ from their common baseline."""
     before, n = rerankings[0].before.name, len(rerankings)
     different = [one.after.name for one in rerankings if one.p_judged <= LEVEL]
     unknown = [one.after.name for one in rerankings if math.isnan(one.p_judged)]
@@ -98,7 +98,7 @@ def summary(rerankings: Sequence[Reranking]) -> str:
         else f"No difference from the ranking of {before} was detected."
     )
     if different and (rest := n - len(different) - len(unknown)):
-        said += f" No difference was detected for the other {rest}."
+        said += f" In {rest} of {n} comparisons no difference was detected."
     if unknown:
         said += f" No p-value could be computed for {', '.join(unknown)}."
     return said

@@ -37,7 +37,7 @@ __all__ = ["Contrast", "Reranking", "compare", "rerank", "third_table"]
 _POWER: Final = 0.8
 
 Contrast: TypeAlias = Literal["recipe", "pipeline", "pipeline and recipe"]
-"""What differs between two tables. From the published table the training code differs, too."""
+"""The difference between two tables. The published table was also trained by other code."""
 
 Ranked: TypeAlias = str | Path | Table | pd.DataFrame | ArrayLike
 """A ranking to compare: the name of a table (NAME@RECIPE selects a recipe), a table, its long rows,
@@ -110,7 +110,7 @@ class Reranking(Drawable):
 
     @property
     def measured(self) -> str:
-        """What was measured: cells, seeds, data set, split and epochs."""
+        """Scope of the comparison: cells, seeds, data set, split and epochs."""
         tables = (self.after, self.before)
         seeds = " against ".join(dict.fromkeys(map(_seeds, tables)))
         epochs = " against ".join(dict.fromkeys(f"{own.epochs}" for own in tables if own.epochs))
@@ -194,7 +194,7 @@ class Reranking(Drawable):
 
     @property
     def sentence(self) -> str:
-        """The verdict: claim, numbers, interval, p-value, what was measured, then warnings."""
+        """The verdict: claim, numbers, interval, p-value, scope, then warnings."""
         curve = self.moved.dropna(subset=["tau"])
         before, after, n = self.before.name, self.after.name, len(self.before.cells)
         if curve.empty:
@@ -285,7 +285,9 @@ def compare(
     values = [ranked for ranked in (before, after) if not _is_table(ranked)]
     chosen: list[str] = []
     if len(values) == 1:
-        raise InputError("compare takes two tables, or two arrays of accuracies, got one of each")
+        raise InputError(
+            "compare takes two tables, or two arrays of accuracies, got a table and an array"
+        )
     if values:
         paired = Paired.of_values(before, after)  # type: ignore[arg-type]  # no tables
     else:
@@ -384,7 +386,7 @@ def _data_sets(
 def third_table(by: Ranked, dataset: str) -> Accuracies:
     """Return the accuracies that select the top K %, on a data set or one of the same origin.
 
-    All runs of the longest training count. Accuracies by cell are taken as they are.
+    All runs of the longest training count.
     """
     name = _names(by, "before")[0] if _is_table(by) else "by"
     if not _is_table(by):

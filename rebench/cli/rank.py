@@ -58,7 +58,7 @@ def choices(
     draws: options.Draws = 1000,
     seed: options.Seed = 0,
 ) -> Choices:
-    """Return what both commands compare; the parameters are their options."""
+    """Return the choices of both commands; the parameters are their options."""
     try:
         percents = tuple(float(part) for part in top.split(","))
     except ValueError as error:
@@ -114,7 +114,7 @@ def rank(
 
     Each row is one comparison at one K. tau is the agreement between recipes, and seed tau the
     agreement between seeds of one recipe. The drop is seed tau minus tau. A small p means that
-    seeds alone do not explain the drop.
+    different seeds do not explain the drop.
 
     With one table, every recipe is compared with the table's nb201 or fixed and with the published
     table. A table of one recipe only shows its seed tau, and how many cells cannot be separated
@@ -267,8 +267,8 @@ def _compared(first: str, second: str, against_dataset: str | None, chosen: Choi
 
     if chosen.recipes or chosen.against or len(chosen.datasets) > 1:
         raise InputError(
-            "two tables are compared as they are: give at most one --dataset, NAME@RECIPE for a"
-            " recipe of a table, and neither --recipe nor --against"
+            "with two tables, --recipe, --against and several --dataset are not allowed: write"
+            " NAME@RECIPE for a recipe of a table"
         )
     return compare(
         first,

@@ -71,8 +71,8 @@ def test_summary_names_the_rankings_that_differ():
     name = "topology(base_lr=0.46)"
     assert summary(found) == (
         f"1 of 3 rankings differ from that of benchmark by more than seeds explain (p <= 0.05): "
-        f"{name}. No difference was detected for the other 1. No p-value could be computed for "
-        f"{name}."
+        f"{name}. In 1 of 3 comparisons no difference was detected. No p-value could be computed "
+        f"for {name}."
     )
     assert summary(found[1:2] * 2) == "No difference from the ranking of benchmark was detected."
     assert legend(found) == (
