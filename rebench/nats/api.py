@@ -25,6 +25,7 @@ from cells.ops import index_order
 from rebench.arguments import checked
 from rebench.data import BENCHMARK
 from rebench.errors import InputError, MissingDataError
+from rebench.nats import searchable
 from rebench.nats.choice import Choice
 from rebench.nats.fastpath import Values
 from rebench.nats.packaged import package_results
@@ -36,6 +37,7 @@ __all__ = ["NotHeldError", "ReBench", "create"]
 _package_results: Final = functools.lru_cache(maxsize=64)(package_results)
 _values: Final = functools.lru_cache(maxsize=64)(Values)
 _SIMULATED: Final = ("cifar10", "cifar100", "ImageNet16-120")
+_SUBSTITUTES: Final = "; ReBench(..., for_search=True) takes other values in their place"
 _COMMENT: Final = (
     "In this dict, train-loss/accuracy/time is the metric on the {trained} of CIFAR-10. The "
     "test-loss/accuracy/time is the performance of the CIFAR-10 test set after training on the "
@@ -48,6 +50,18 @@ class NotHeldError(MissingDataError, KeyError):
     """What the tables do not hold: to code that catches the package's errors, a KeyError."""
 
     __str__ = Exception.__str__  # a KeyError's would be in quotes
+
+
+class _Info(dict[str, Any]):
+    """The metrics of a cell; an error names the metric that the table does not have."""
+
+    def __init__(self, held: Mapping[str, Any], lacking: str) -> None:
+        super().__init__(held)
+        self._lacking = lacking
+
+    def __missing__(self, name: str) -> Any:
+        known = ", ".join(key for key in self if key != "comment")
+        raise NotHeldError(f"{self._lacking.format(name=name)}; it has {known}")
 
 
 class _Results(Mapping[int, Mapping[str, Any]]):
@@ -76,12 +90,19 @@ class _Results(Mapping[int, Mapping[str, Any]]):
 class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
     """The benchmark's API over a published table, a run's re-trained one, or both.
 
+    A metric that no table has is absent from an answer, and asking for it is a `NotHeldError` (a
+    KeyError) that names it. A value that a row lacks is NaN, and a time None. Means over unknown
+    seeds answer with ``is_random=False`` only. What the package prints of a cell has NaN for what
+    is absent.
+
     `source_of` says which table answers: of two the re-trained one where it has a record.
 
     Args:
         published: the benchmark, ingested: a table or its path.
         retrained: a run: a table, its folder or its ``results.parquet``.
         recipe: whose trials of the run to take, where it holds several recipes.
+        for_search: let search scripts run that ask for what the tables do not have, by the
+            substitutes of `rebench.nats.searchable.for_search`; `filename` lists them.
         verbose: print every call, as the package does.
     """
 
@@ -92,9 +113,14 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
         retrained: Table | str | Path | None = None,
         *,
         recipe: str | None = None,
+        for_search: bool = False,
         verbose: bool = False,
     ) -> None:
-        self._choice = Choice(published=_opened(published), retrained=_opened(retrained, recipe))
+        opened = [_opened(published), _opened(retrained, recipe)]
+        self._hint = "" if for_search else _SUBSTITUTES
+        if for_search:
+            opened = [table and searchable.for_search(table) for table in opened]
+        self._choice = Choice(published=opened[0], retrained=opened[1])
         empty: dict[str, Any] = {"meta_archs": [], "arch2infos": {}, "evaluated_indexes": []}
         super().__init__(empty, fast_mode=False, verbose=False)
         del self.meta_archs, self.archstr2index  # made when they are asked for
@@ -164,24 +190,26 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
         """The metrics of a cell, with the package's keys."""
         number = int(self.query_index_by_arch(index))
         values = self._find(number, dataset, hp)
-        if values is not None:
-            if not values.has_training:
-                raise NotHeldError(
-                    f"{values.table.name} has no training metrics of {dataset}, which this call "
-                    f"returns; ask Table.accuracy"
-                )
-            if iepoch in (None, values.epochs - 1):
-                comment = _comment(dataset, hp)
-                answer = None if self.verbose else values.more_info(number, is_random, comment)
-                if answer is not None:
-                    return answer
-            elif iepoch < values.epochs and not values.table.has_curves:
-                raise NotHeldError(
-                    f"iepoch asks for a curve and {values.table.name} has none beside it; ingest "
-                    f"the benchmark with curves, or keep a run's curves.parquet beside its results"
-                )
-        with self._naming_what_is_held(dataset, hp):
-            return super().get_more_info(index, dataset, iepoch, hp, is_random)
+        if values is None:
+            with self._naming_what_is_held(dataset, hp):
+                return super().get_more_info(index, dataset, iepoch, hp, is_random)
+        answer = None
+        if iepoch in (None, values.epochs - 1):
+            if not self.verbose or not values.has_training:
+                ask = values.more_info if values.has_training else values.known_info
+                answer = ask(number, is_random, _comment(dataset, hp))
+        elif iepoch < values.epochs and not values.table.has_curves:
+            raise NotHeldError(
+                f"iepoch asks for a curve and {values.table.name} has none beside it; ingest "
+                f"the benchmark with curves, or keep a run's curves.parquet beside its results"
+            )
+        if answer is None:
+            with self._naming_what_is_held(dataset, hp):
+                given = super().get_more_info(index, dataset, iepoch, hp, is_random)
+            answer = {name: value for name, value in given.items() if not values.lacks(name)}
+        if is_random is False and iepoch is None:
+            answer |= values.means_info(number)
+        return _Info(answer, f"{values.table.name} has no {{name}} of {dataset} with hp {hp!r}")
 
     def simulate_train_eval(
         self,
@@ -196,14 +224,20 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
             raise ValueError(f"Invalid dataset name : {dataset} vs {_SIMULATED}")
         index = self.query_index_by_arch(arch)
         trained = "cifar10-valid" if dataset == "cifar10" else dataset
-        info = self.get_more_info(index, trained, iepoch, hp)
-        if "valid-accuracy" in info:
-            accuracy, evaluated = info["valid-accuracy"], info["valid-per-time"]
-        else:
-            accuracy = info["valtest-accuracy"]
-            evaluated = self.get_more_info(index, dataset, None, hp)["valid-per-time"]
+        try:
+            info = self.get_more_info(index, trained, iepoch, hp)
+            if "valid-accuracy" in info or "valtest-accuracy" not in info:
+                accuracy, evaluated = info["valid-accuracy"], info["valid-per-time"]
+            else:
+                accuracy = info["valtest-accuracy"]
+                evaluated = self.get_more_info(index, dataset, None, hp)["valid-per-time"]
+            trained_seconds = info["train-all-time"]
+        except KeyError as error:
+            raise type(error)(f"{error.args[0]}{self._hint}") from error
+        if trained_seconds is None:
+            raise NotHeldError(f"{self.filename} has no train-all-time of {trained}{self._hint}")
         # A run's evaluations were not timed, and count as free.
-        seconds = info["train-all-time"] + (evaluated or 0.0)
+        seconds = trained_seconds + (evaluated or 0.0)
         if account_time:
             self._used_time += seconds
         latency = self.get_latency(index, dataset, hp)
@@ -304,6 +338,8 @@ def create(
     search_space: str = "tss",
     fast_mode: bool = False,  # noqa: ARG001 - the package's signature
     verbose: bool = True,
+    *,
+    for_search: bool = False,
 ) -> ReBench:
     """Open a table as ``nats_bench.create`` opens the benchmark.
 
@@ -312,13 +348,14 @@ def create(
         search_space: ``tss`` or ``topology``; no other.
         fast_mode: accepted and not needed.
         verbose: print every call, as the package does.
+        for_search: as for `ReBench`.
     """
     if search_space not in ("tss", "topology"):
         raise InputError(f"search_space must be 'tss' or 'topology', got {search_space!r}")
     table = open_table(file_path_or_dict)
     if table.origin == "retrained":
-        return ReBench(retrained=table, verbose=verbose)
-    return ReBench(table, verbose=verbose)
+        return ReBench(retrained=table, for_search=for_search, verbose=verbose)
+    return ReBench(table, for_search=for_search, verbose=verbose)
 
 
 def _opened(table: Table | str | Path | None, recipe: str | None = None) -> Table | None:

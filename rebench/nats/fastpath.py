@@ -16,6 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from rebench.tables.group import Group
+from rebench.tables.layout import Key
 from rebench.tables.table import Table
 
 __all__ = ["Values", "eval_order"]
@@ -52,6 +53,12 @@ class Values:
         }
         self._any = next(iter(self._groups.values()))
         words = _WORDS.get(dataset, _OTHER_WORDS)
+        # Means over unknown seeds belong to no trial, and answer for the mean over trials alone.
+        self._of_means = {
+            word: table.group(dataset, split, epochs)
+            for word, split in words
+            if split not in held and Key(dataset, split, epochs) in table.keys
+        }
         self._words = [
             ("train", "train"),
             *((word, split) for word, split in words if split in held),
@@ -88,7 +95,9 @@ class Values:
         """
         group = self._groups.get(split)
         if group is None:
-            return np.zeros(len(self._any.present), dtype=bool)
+            means = [held for held in self._of_means.values() if held.key.split == split]
+            nowhere = np.zeros(len(self._any.present), dtype=bool)
+            return (means[0].n > 0) & self._costs_agree if means else nowhere
         plain: NDArray[np.bool_] = (group.n == self.n) & self._costs_agree
         if split == "train":
             return plain
@@ -135,6 +144,56 @@ class Values:
                 info["comment"] = comment
         return info
 
+    def known_info(
+        self, index: int, is_random: bool | int, comment: str | None
+    ) -> dict[str, Any] | None:
+        """Return the metrics that the table has, as ``get_more_info`` names them.
+
+        It is for tables without training metrics. None where no split has the seed `is_random`.
+        """
+        trials = {word: self._groups[split] for word, split in self._words if split in self._groups}
+        seeds = {
+            seed
+            for group in trials.values()
+            for seed, present in zip(group.seeds, group.present[index].tolist(), strict=True)
+            if present
+        }
+        if is_random is True:
+            is_random = random.choice(sorted(seeds))  # noqa: S311 - as the package draws
+        info: dict[str, Any] = {} if comment is None else {"comment": comment}
+        for word, group in trials.items():
+            for name, key in (("loss", "loss"), ("accuracy", "accuracy"), ("seconds", "all-time")):
+                held = group.by_seed(name, index)
+                if is_random is not False and is_random not in held:
+                    continue
+                kept = list(held.values()) if is_random is False else [held[is_random]]
+                value = sum(kept) / len(kept) if kept else math.nan
+                if key != "all-time":
+                    info[f"{word}-{key}"] = value
+                else:
+                    timed = value == value  # not NaN
+                    info[f"{word}-per-time"] = value / self.epochs if timed else None
+                    info[f"{word}-all-time"] = value if timed else None
+        return info if seeds and len(info) > (comment is not None) else None
+
+    def means_info(self, index: int) -> dict[str, Any]:
+        """Return the metrics of splits of which the table has means over seeds alone."""
+        info: dict[str, Any] = {}
+        for word, group in self._of_means.items():
+            if group.n[index]:
+                info |= {
+                    f"{word}-loss": float(group.mean("loss")[index]),
+                    f"{word}-accuracy": float(group.mean("accuracy")[index]),
+                    f"{word}-per-time": None,
+                    f"{word}-all-time": None,
+                }
+        return info
+
+    def lacks(self, name: str) -> bool:
+        """Whether a metric is of a split of which the table has no runs."""
+        words = {word for word, _ in self._words if word != "train" or self.has_training}
+        return name.partition("-")[0] not in words and name != "comment"
+
     @functools.cached_property
     def _matrix(self) -> NDArray[np.float64]:
         """Loss, accuracy and seconds of every word's split, as [cell, seed, 3 * words]."""
@@ -168,9 +227,10 @@ class Values:
 
     def mean_accuracy(self, split: str) -> NDArray[np.float64]:
         """Every cell's mean accuracy on a split, NaN where there is none."""
-        if split not in self._groups:
-            return np.full(len(self.n), np.nan)
-        return self._groups[split].mean("accuracy")
+        for group in (*self._groups.values(), *self._of_means.values()):
+            if group.key.split == split:
+                return group.mean("accuracy")
+        return np.full(len(self.n), np.nan)
 
     @functools.cached_property
     def flops(self) -> NDArray[np.float64]:

@@ -40,18 +40,25 @@ def export_naslib(
     """Write a folder of NASLib's files: {architecture: {data set: metrics by epoch, cost_info}}.
 
     Metrics are means over seeds, on the split that the benchmark evaluated after every epoch
-    (``x-valid`` after training on half of CIFAR-10, else ``ori-test``); an epoch that the tables
-    do not hold is NaN.
+    (``x-valid`` after training on half of CIFAR-10, else ``ori-test``), or on ``x-valid`` or
+    ``x-test`` where the tables have no ``ori-test``. An epoch, a loss or a training metric that the
+    tables do not have is NaN; an unknown latency or training time is None.
     """
     other = sorted(set(choice.datasets) - set(BENCHMARK))
     if other:
         raise InputError(f"NASLib's data sets are {', '.join(_FILES)}; got {', '.join(other)}, too")
     held = [name for name in _FILES if (choice.which(name, epochs) >= 0).any()]
     if not held:
-        raise MissingDataError(f"the tables hold none of {', '.join(_FILES)} at {epochs} epochs")
+        raise MissingDataError(
+            f"the tables hold none of {', '.join(_FILES)} at {epochs} epochs; --for-search makes "
+            "cifar10-valid of CIFAR-10's test accuracies"
+        )
     cells = np.flatnonzero(np.any([choice.which(name, epochs) >= 0 for name in held], axis=0))
     notes = (
-        "eval_acc1es are x-valid for cifar10-valid and ori-test for the others; means over seeds",
+        *(
+            f"{name}: eval_acc1es are of {_evaluated(choice, name, epochs)}; means over seeds"
+            for name in held
+        ),
         *(f"no file for {name}: the tables do not hold it" for name in _FILES if name not in held),
     )
     form = f"NASLib, {epochs} epochs"
@@ -68,12 +75,18 @@ def export_naslib(
     return Exported(path=out, cells=len(cells), missing=SPACE_SIZE - len(cells))
 
 
+def _evaluated(choice: Choice, dataset: str, epochs: int) -> str:
+    """Return the split behind NASLib's ``eval``: the first of the benchmark's that is held."""
+    order = eval_order(dataset, epochs)
+    return next((split for split in order if Key(dataset, split, epochs) in choice.keys), order[0])
+
+
 def _metrics(choice: Choice, index: int, dataset: str, epochs: int) -> dict[str, Any]:
     table = choice.table(index, dataset, epochs)
     assert table is not None, "the cell is one that a table answers for"
     curves = table.curves(index) if table.has_curves else {}
     found: dict[str, Any] = {}
-    for word, split in (("train", "train"), ("eval", eval_order(dataset, epochs)[0])):
+    for word, split in (("train", "train"), ("eval", _evaluated(choice, dataset, epochs))):
         key = Key(dataset, split, epochs)
         group = table.group(*key) if key in table.keys else None
         of_key = [curve for (other, _), curve in curves.items() if other == key]

@@ -1,6 +1,8 @@
 """A cell's values as the objects of the ``nats_bench`` package, for its API and its file format.
 
-Without a table's curves a trial has its last epoch only, as many trials of the benchmark do.
+Without a table's curves a trial has its last epoch only, as many trials of the benchmark do. The
+package's own code asks every trial for training metrics and some splits. Where the table has none,
+accuracy and loss are NaN, and times are absent (None; NaN beside times of another split).
 """
 
 from __future__ import annotations
@@ -23,6 +25,9 @@ __all__ = ["cell_states", "package_results"]
 
 _COLUMNS: Final = ("accuracy", "loss", "epoch_seconds", "params_m", "mflops", "latency_s")
 _COSTS: Final = slice(3, 5)
+# What `nats_bench` prints of each trial, besides training metrics.
+_REQUIRED: Final = {"cifar10-valid": ("x-valid",), "cifar10": ("ori-test",)}
+_REQUIRED_OF_OTHERS: Final = ("x-valid", "x-test")
 # How the format says that no latency was measured.
 _NO_LATENCY: Final = (-1.0,)
 
@@ -80,6 +85,8 @@ def _trials(
             if seed not in trials:
                 trials[seed] = _empty_trial(arch, table, key, seed, values[place])
             _fill(trials[seed], key, values[place], curves.get((key, seed)))
+    for trial in trials.values():
+        _fill_absent(trial, dataset, epochs)
     return trials
 
 
@@ -124,6 +131,19 @@ def _fill(trial: Any, key: Key, values: Floats, curve: CurveArrays | None) -> No
     trial.eval_acc1es.update((names[epoch], number) for epoch, number in accuracy.items())
     trial.eval_losses.update((names[epoch], number) for epoch, number in loss.items())
     trial.eval_times.update(zip(names, seconds, strict=False))
+
+
+def _fill_absent(trial: Any, dataset: str, epochs: int) -> None:
+    """Give a trial NaN for what the package requires and the table does not have."""
+    if not trial.train_acc1es:
+        trial.update_train_info({epochs - 1: math.nan}, None, {epochs - 1: math.nan}, None)
+    for split in _REQUIRED.get(dataset, _REQUIRED_OF_OTHERS):
+        if split not in trial.eval_names:
+            names = _epoch_names(split, epochs)
+            trial.eval_names.append(split)
+            trial.eval_acc1es[names[-1]] = trial.eval_losses[names[-1]] = math.nan
+            if trial.eval_times:
+                trial.eval_times.update(dict.fromkeys(names, math.nan))
 
 
 @functools.cache

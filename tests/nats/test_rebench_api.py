@@ -146,11 +146,11 @@ def test_the_retrained_table_answers_where_it_has_a_record():
     assert len(both.evaluated_indexes) == 100
 
 
-def test_a_table_of_means_says_that_it_cannot_answer():
+def test_a_table_of_tests_names_the_metric_that_it_lacks():
     frame = synthetic_frame(0, cells=[3], datasets=["cifar10"])
     api = ReBench(Table.from_frame(frame[frame["split"] == "ori-test"]))
-    with pytest.raises(MissingDataError, match="no training metrics of cifar10"):
-        api.get_more_info(3, "cifar10", hp="200")
+    with pytest.raises(MissingDataError, match="no train-accuracy of cifar10"):
+        api.get_more_info(3, "cifar10", hp="200")["train-accuracy"]
     assert api.find_best("cifar10", "test", hp="200")[0] == 3
 
 
