@@ -263,6 +263,14 @@ def export(
     impute: Annotated[
         bool, typer.Option("--impute", help="For syne-tune: absent seeds as the cell's mean.")
     ] = False,
+    for_search: Annotated[
+        bool,
+        typer.Option(
+            "--for-search",
+            help="For search scripts: take test accuracy, times of nb201 or the longest training "
+            "where the table lacks validation, times or 12 epochs; OUT.about.json lists it.",
+        ),
+    ] = False,
     cell: Annotated[str | None, typer.Option(help="For weights: only of this cell.")] = None,
     seed: Annotated[int | None, typer.Option(help="For weights: only of this seed.")] = None,
     force: options.Force = False,
@@ -285,6 +293,7 @@ def export(
     from rebench.nats.choice import Choice
     from rebench.nats.export import export_nats, export_pth
     from rebench.nats.naslib import export_naslib
+    from rebench.nats.searchable import for_search as completed
     from rebench.nats.synetune import export_syne_tune
     from rebench.tables import open_table
 
@@ -294,9 +303,10 @@ def export(
         "syne-tune": functools.partial(export_syne_tune, epochs=epochs, impute=impute),
         "naslib": functools.partial(export_naslib, epochs=epochs),
     }
-    opened = open_table(table, recipe=recipe)
+    complete = completed if for_search else lambda given: given
+    opened = complete(open_table(table, recipe=recipe))
     if published is not None:
-        choice = Choice(published=open_table(published), retrained=opened)
+        choice = Choice(published=complete(open_table(published)), retrained=opened)
     elif opened.origin == "retrained":
         choice = Choice(retrained=opened)
     else:
