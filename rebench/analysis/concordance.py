@@ -24,8 +24,9 @@ __all__ = [
     "Floats",
     "Ints",
     "dense_codes",
-    "resampled_curves",
+    "known_taus",
     "tau_curves",
+    "tau_of_sums",
     "top_mask",
     "top_sizes",
     "top_tau",
@@ -63,24 +64,11 @@ def tau_curves(
     """
     shape = (max(len(a), len(b)), a.shape[1])
     first, second = (np.broadcast_to(dense_codes(means), shape) for means in (a, b))
-    return _known(*top_tau(first, second, top_sizes(shape[1], top_percent), by))
+    return known_taus(*top_tau(first, second, top_sizes(shape[1], top_percent), by))
 
 
-def resampled_curves(
-    first: Floats,
-    second: Floats,
-    sample: Ints,
-    top_percent: Sequence[float],
-    *,
-    by: Selection = "benchmark",
-) -> tuple[Floats, Ints]:
-    """`tau_curves` of first[sample] and second[sample], for values [n] and rows [draws, cells]."""
-    a, b = dense_codes(np.stack([first, second]))
-    sizes = top_sizes(sample.shape[1], top_percent)
-    return _known(*top_tau(a[sample], b[sample], sizes, by))
-
-
-def _known(tau: Floats, taken: Ints) -> tuple[Floats, Ints]:
+def known_taus(tau: Floats, taken: Ints) -> tuple[Floats, Ints]:
+    """Return taus and numbers of cells; tau is NaN where there are fewer than `MIN_CELLS`."""
     return np.where(taken >= MIN_CELLS, tau, np.nan), taken
 
 
@@ -176,12 +164,12 @@ def _top_tau(first: Ints, second: Ints, sizes: Ints, either: bool) -> tuple[Floa
     if not either:
         sums = [_running(np.add, own.astype(np.int64)) for own in summed]
         up_to = [np.take_along_axis(own, last, axis=0).T for own in sums]
-        return _tau_of_sums(last.T + 1, *up_to), last.T + 1
+        return tau_of_sums(last.T + 1, *up_to), last.T + 1
     best_b = b_ordered[np.clip(sizes, 1, n) - 1]
     b_rows, *of_rows = (np.ascontiguousarray(own.T)[:, None] for own in (b_codes, *summed))
     chosen = (np.arange(n) <= last.T[..., None]) | (b_rows <= best_b.T[..., None])
     size = np.count_nonzero(chosen, axis=2)
-    return _tau_of_sums(size, *(np.einsum("don,dkn->dk", own, chosen) for own in of_rows)), size
+    return tau_of_sums(size, *(np.einsum("don,dkn->dk", own, chosen) for own in of_rows)), size
 
 
 def _shortest(most: int) -> type[np.signedinteger[Any]]:
@@ -194,7 +182,7 @@ def _sorted(rows: Ints) -> Ints:
     return np.ascontiguousarray(np.sort(rows, axis=1).T)
 
 
-def _tau_of_sums(
+def tau_of_sums(
     size: NDArray[Any], score: NDArray[Any], tied_a: NDArray[Any], tied_b: NDArray[Any]
 ) -> Floats:
     """Tau-b from the sizes of some sets of elements and sums over their elements.

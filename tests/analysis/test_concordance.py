@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from rebench.analysis.choices import Selection
-from rebench.analysis.concordance import dense_codes, resampled_curves, tau_curves, top_tau
+from rebench.analysis.concordance import dense_codes, tau_curves, top_tau
+from rebench.analysis.weighted import resampled_curves
 
 
 def _scipy_tau(a, b, size, by="benchmark"):

@@ -1,0 +1,276 @@
+"""Kendall's tau-b among the best cells of bootstrap samples, without copies of the cells.
+
+A bootstrap sample gives each cell a weight: the number of its copies. The order of the cells is the
+same in every sample, so it is found once. The pairs of a cell are then sums of weights over the
+cells that beat it in both columns. For all samples together these sums are products of matrices:
+cells are cut into blocks of about sqrt(n) by their place in the first column, and into as many by
+their place in the second. A cell that beats another in both columns is in the same block of the
+first column, or in the same block of the second, or in earlier blocks of both. All sums are whole
+numbers that floats hold exactly, so tau has the same bits as that of the copied cells (`top_tau`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rebench.analysis.choices import Selection
+from rebench.analysis.concordance import (
+    Floats,
+    Ints,
+    dense_codes,
+    known_taus,
+    tau_of_sums,
+    top_sizes,
+    top_tau,
+)
+
+__all__ = ["resampled_curves", "sample_weights", "weighted_tau", "worthwhile_weights"]
+
+# Weights that are worked on together: arrays that stay in cache.
+_CHUNK: Final = 1 << 21
+_SMALLEST_BLOCK: Final = 64
+# Of fewer cells or samples copies are faster.
+_FEWEST_CELLS: Final = 256
+_FEWEST_SAMPLES: Final = 16
+# Floats of 32 bits hold whole numbers up to here.
+_EXACT: Final = 1 << 24
+
+Values = NDArray[np.floating[Any]]
+
+
+def resampled_curves(
+    first: Floats,
+    second: Floats,
+    sample: Ints,
+    top_percent: Sequence[float],
+    *,
+    by: Selection = "benchmark",
+    weights: Ints | None = None,
+) -> tuple[Floats, Ints]:
+    """`tau_curves` of first[sample] and second[sample], for values [n] and rows [draws, cells].
+
+    `weights` are the `sample_weights` of the sample, where they are known or worth their time.
+    """
+    a, b = dense_codes(np.stack([first, second]))
+    sizes = top_sizes(sample.shape[1], top_percent)
+    if weights is None:
+        weights = worthwhile_weights(sample, len(first))
+    if weights is None:
+        return known_taus(*top_tau(a[sample], b[sample], sizes, by))
+    return known_taus(*weighted_tau(a, b, weights, sizes, by))
+
+
+def worthwhile_weights(sample: Ints, n: int) -> Ints | None:
+    """Return the `sample_weights`, or None where copies of the cells are faster."""
+    draws, size = sample.shape
+    if draws < _FEWEST_SAMPLES or size < _FEWEST_CELLS or n > 2 * size:
+        return None
+    return sample_weights(sample, n)
+
+
+def sample_weights(sample: Ints, n: int) -> Ints:
+    """Return how often each of `n` cells is in each sample: [samples, n] of rows [samples, k]."""
+    return np.stack([np.bincount(row, minlength=n) for row in sample]).astype(np.int32)
+
+
+def weighted_tau(
+    first: Ints, second: Ints, weights: Ints, sizes: Sequence[int], by: Selection = "benchmark"
+) -> tuple[Floats, Ints]:
+    """Tau-b among the best cells of each sample, and how many these are, copies counted.
+
+    Args:
+        first: [n] codes of the benchmark, as for `top_tau`.
+        second: [n] codes of the re-trained table.
+        weights: [samples, n] how often each cell is in each sample.
+        sizes: [sizes] how many elements are the best; those that tie with the last one are too.
+        by: whose best, as for `top_tau`.
+
+    Returns:
+        Two arrays [samples, sizes]; tau is NaN where one column is constant.
+    """
+    if by == "retrained":
+        first, second = second, first
+    order = _Order.of(first, second)
+    exact = 2 * weights.max(initial=1) * weights.sum(axis=1).max(initial=1) < _EXACT
+    step = max(1, _CHUNK // len(order.places))
+    parts = [
+        order.tau(
+            weights[start : start + step],
+            sizes,
+            np.float32 if exact else np.float64,
+            by == "either",
+        )
+        for start in range(0, len(weights), step)
+    ]
+    tau, taken = (np.concatenate(each, axis=1).T for each in zip(*parts, strict=True))
+    return tau, taken
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Order:
+    """The order of the cells in two columns, and who beats whom, as matrices of 0 and 1.
+
+    Places are those in the first column, the best cell first, and among equals the best of the
+    second column first; ranks are those in the second column, among equals the later place first.
+    Both are cut into `blocks` of `block` cells. Cells of weight 0, worse than all others, fill the
+    last block.
+    """
+
+    block: int
+    blocks: int
+    places: Ints
+    """[n] the cell at each place."""
+    place_of_rank: Ints
+    rank_of_place: Ints
+    first: Ints
+    """[n] by place: codes of the first column."""
+    second: Ints
+    """[n] by place: codes of the second column."""
+    beaten_in_place_block: Values
+    """[blocks, cell, other]: the other cell of the block of places beats the cell."""
+    beaten_in_rank_block: Values
+    """[blocks, cell, other]: the same in blocks of ranks, by cells of earlier blocks of places."""
+    earlier: Values
+    """[blocks, blocks, cell]: a cell of the block of ranks is in an earlier block of places."""
+
+    @classmethod
+    def of(cls, first: Ints, second: Ints) -> _Order:
+        """Order cells by codes [n] of two columns."""
+        block = min(len(first), max(_SMALLEST_BLOCK, math.isqrt(len(first) - 1) + 1))
+        blocks = -(-len(first) // block)
+        filler = -1 - np.arange(blocks * block - len(first))
+        first, second = (np.concatenate([codes, filler]) for codes in (first, second))
+        places = np.lexsort((-second, -first))
+        place = np.arange(len(places))
+        by_rank = np.lexsort((-place, -second[places]))
+        rank = np.empty_like(by_rank)
+        rank[by_rank] = place
+        ranks = rank.reshape(blocks, block)
+        before = np.tri(block, k=-1, dtype=bool)
+        beats = before & (ranks[:, None, :] < ranks[:, :, None])
+        block_of = (by_rank // block).reshape(blocks, block)
+        beats_in_rank = before & (block_of[:, None, :] < block_of[:, :, None])
+        earlier = block_of[:, None, :] < np.arange(blocks)[:, None]
+        matrices = (own.astype(np.float32) for own in (beats, beats_in_rank, earlier))
+        names = ("beaten_in_place_block", "beaten_in_rank_block", "earlier")
+        return cls(
+            block=block,
+            blocks=blocks,
+            places=places,
+            place_of_rank=by_rank,
+            rank_of_place=rank,
+            first=first[places],
+            second=second[places],
+            **dict(zip(names, matrices, strict=True)),
+        )
+
+    def tau(
+        self, weights: Ints, sizes: Sequence[int], dtype: type[np.floating[Any]], either: bool
+    ) -> tuple[Floats, Ints]:
+        """Tau [sizes, samples] of the best, and how many they are, for weights [samples, n]."""
+        w = np.zeros((len(self.places), len(weights)), dtype=dtype)
+        w[: weights.shape[1]] = weights.take(self.places[: weights.shape[1]], axis=1).T
+        by_rank = w[self.place_of_rank]
+        second_by_rank = self.second[self.place_of_rank]
+        # Equals are next to each other. Those before a cell are a difference of running sums.
+        running = self._cumulated(w)
+        running -= w
+        tied_first = running - running[_starts(self.first)]
+        tied_both = running - running[_starts(self.first, self.second)]
+        # Among equals in ranks the later place is first.
+        running = self._cumulated(by_rank)
+        tied_second = (running[_ends(second_by_rank)] - running)[self.rank_of_place]
+        score = self._better(w, by_rank)
+        score *= 2
+        score -= tied_first
+        score += tied_second
+        score += tied_both
+        inner = w - 1
+        inner *= 0.5
+        # Of the pairs of a cell, those with its own copies are tied in both columns.
+        summed = [w]
+        for pairs in (score, tied_first, tied_second):
+            pairs += inner
+            pairs *= w
+            summed.append(pairs)
+        last = self._last(w, self.first, sizes)
+        if either:
+            lowest = second_by_rank[self._last(by_rank, second_by_rank, sizes)]
+            place = np.arange(len(w))[:, None]
+            chosen = [
+                (place <= own) | (self.second[:, None] >= least)
+                for own, least in zip(last, lowest, strict=True)
+            ]
+            sums = [
+                np.array([np.sum(own, axis=0, where=best, dtype=np.float64) for best in chosen])
+                for own in summed
+            ]
+        else:
+            sums = [self._running(own, last) for own in summed]
+        size, *of_pairs = sums
+        return tau_of_sums(size, *of_pairs), size.astype(np.int64)
+
+    def _better(self, w: Values, by_rank: Values) -> Values:
+        """Sums of the weights of cells that are before each cell in places and in ranks."""
+        shape = (self.blocks, self.block, -1)
+        near = (self.beaten_in_place_block.astype(w.dtype, copy=False) @ w.reshape(shape)).reshape(
+            w.shape
+        )
+        if self.blocks == 1:
+            return near
+        ranked = by_rank.reshape(shape)
+        in_rank = (self.beaten_in_rank_block.astype(w.dtype, copy=False) @ ranked).reshape(w.shape)
+        earlier = (self.earlier.astype(w.dtype, copy=False) @ ranked).reshape(self.blocks, -1)
+        below = np.tri(self.blocks, k=-1, dtype=w.dtype) @ earlier
+        rank = np.arange(len(w))
+        at = rank // self.block * self.blocks + self.place_of_rank // self.block
+        in_rank += below.reshape(self.blocks**2, -1)[at]
+        near += in_rank[self.rank_of_place]
+        return near
+
+    def _cumulated(self, w: Values) -> Values:
+        """Sums of weights up to each row, as products of matrices: faster than numpy's cumsum."""
+        blocks = w.reshape(self.blocks, self.block, -1)
+        running = np.tri(self.block, dtype=w.dtype) @ blocks
+        running[1:] += np.cumsum(running[:-1, -1], axis=0)[:, None]
+        return running.reshape(w.shape)
+
+    def _last(self, w: Values, codes: Ints, sizes: Sequence[int]) -> Ints:
+        """Where the best end [sizes, samples], by weight, with the equals of the last cell."""
+        blocks = w.reshape(self.blocks, self.block, -1)
+        reached = np.cumsum(blocks.sum(axis=1), axis=0)
+        wanted = np.asarray(sizes)[:, None]
+        at = np.array([(reached < size).sum(axis=0) for size in sizes])
+        samples = np.arange(w.shape[1])
+        before = np.where(at > 0, reached[at - 1, samples], 0)
+        inside = blocks[at, :, samples].cumsum(axis=-1) + before[..., None]
+        places = at * self.block + (inside < wanted[..., None]).sum(axis=-1)
+        return _ends(codes)[places]
+
+    def _running(self, values: Values, last: Ints) -> Floats:
+        """Sums of values [n, samples] up to the places `last` [sizes, samples]."""
+        blocks = values.reshape(self.blocks, self.block, -1)
+        at, place = last // self.block, last % self.block
+        totals = np.cumsum(blocks.sum(axis=1, dtype=np.float64), axis=0)
+        samples = np.arange(values.shape[1])
+        before = np.where(at > 0, totals[at - 1, samples], 0.0)
+        inside = np.arange(self.block) <= place[..., None]
+        part: Floats = np.sum(blocks[at, :, samples], axis=-1, where=inside, dtype=np.float64)
+        return before + part
+
+
+def _starts(*codes: Ints) -> Ints:
+    """Where the equals of each row begin, of rows sorted by `codes`."""
+    changes = np.any([code[1:] != code[:-1] for code in codes], axis=0)
+    return np.maximum.accumulate(np.where(np.r_[True, changes], np.arange(len(codes[0])), 0))
+
+
+def _ends(codes: Ints) -> Ints:
+    """Where the equals of each row end, of rows sorted by `codes`."""
+    return len(codes) - 1 - _starts(codes[::-1])[::-1]
