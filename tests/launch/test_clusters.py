@@ -150,6 +150,13 @@ def test_variables_of_sbatch_count_only_for_options_that_the_sweep_lacks(
     assert os.environ["SBATCH_PARTITION"] == "x"
 
 
+def test_job_that_submitit_requeues_itself_has_the_same_work_again():
+    """Its handler listens until the worker is loaded."""
+    task = Task("/runs/x", 1, 2, 3)
+    again = task.checkpoint()
+    assert (again.function, again.args, again.kwargs) == (task, (), {})
+
+
 def test_every_cluster_answers_to_its_name():
     assert {name: one.name for name, one in CLUSTERS.items()} == {
         name: name for name in ("slurm", "local", "debug")

@@ -121,8 +121,8 @@ def _gpus_of_a_job(options: SlurmOptions) -> int:
 def _script(array: Array) -> str:
     """Return the script of a job: its set-up, then the process that calls submitit.
 
-    The processes of submitit write to files of their own, which are private; so each worker opens
-    the log that all may read. Its Python is refused a folder that belongs to somebody else.
+    submitit lets processes write to private files, so each worker opens a log that others may read.
+    A folder of pickles that belongs to somebody else ends the job.
     """
     submission = array.submission
     folder, logs = shlex.quote(str(submission.submitit)), shlex.quote(str(submission.logs))
