@@ -1,95 +1,142 @@
-"""What came of the fourteen predictions of plan.md: each holds, fails or is undecided.
+"""Decide the predictions of plan.md (E) or plan-f.md (F): holds, fails or inconclusive.
 
-usage: python -m experiments.surface.decided PUBLISHED.csv [--json] [SWEEP=TABLE ...]
+usage: python -m experiments.surface.decided E|F [--json] [SWEEP=TABLE ...]
 
-PUBLISHED.csv has the columns `index` and `cifar10_ori_test`, as for draw.py. SWEEP is parts, seeds,
-last, undecayed, foretell, or second: the second look of E2, at sixty cells more. TABLE is a run's
-folder, a file or a released table, `runs/SWEEP` unless said. Trials are known by their ids, which
-tell all that was asked of them; nothing is computed of a sweep before all of its trials are there.
+SWEEP is the name of a sweep's file in this folder, without `.toml`. TABLE is the folder of a run, a
+file or a released table; it is `runs/SWEEP` if not given, and the released table for `mini` and
+`mini-proxy`. Trials are recognised by their ids. Nothing is computed from a sweep before all of its
+trials are there. Published accuracies are those of the table `nb201`: mean accuracies on the test
+images of CIFAR-10 after 200 epochs.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
 
+import rebench.search
+from cells.classes import functional_classes
+from experiments.surface.draw import draw_plan_f
 from experiments.surface.reranked import DRAWS, of_pair
-from rebench.analysis.concordance import tau_curves
-from rebench.analysis.paired import Paired, read_accuracies
+from rebench.analysis.concordance import Floats, Ints, tau_curves
+from rebench.analysis.paired import Accuracies, Paired, read_accuracies
 from rebench.analysis.ranking import with_interval
 from rebench.errors import RebenchError
 from rebench.runs import SweepSpec, choose_cells, read_spec
-from rebench.tables.opening import read_rows
+from rebench.tables.opening import open_table, read_rows
 
-HERE = Path(__file__).parent
-SWEEPS = (
-    "mini",
-    "mini-init-parts",
-    "mini-init-parts-seeds",
-    "mini-60ep-first",
-    "mini-60ep-second",
-    "mini-60ep-nodecay",
-    "mini-proxy",
-)
-BEST = 0.95  # from this quantile of published accuracy up, as draw.py has it
+__all__ = ["PLANS", "Prediction", "decide", "published_accuracy", "published_taus", "stratified"]
+
+HERE: Final = Path(__file__).parent
+BEST: Final = 0.95  # quantile of published accuracy at which the best 5 % begin, as in draw.py
+_BEST_5: Final = "best 5 %"
+RELEASED: Final = ("mini", "mini-proxy")
 
 
 class Prediction(NamedTuple):
-    """A line of the plan's tables; `below` where it holds if the upper limit is under `holds`."""
+    """A line of a plan: it holds, or fails, by the limits of one interval.
 
-    number: int
+    It holds if the interval is inside `holds_above` to `holds_below`. It fails if the interval is
+    above `fails_above` or below `fails_below`.
+    """
+
+    number: str
     sweeps: tuple[str, ...]
     first: str
     second: str
-    below: bool
-    holds: float
-    fails: float
+    measure: str = "drop"
+    """`drop`, or `gain`: the difference in tau with the published accuracies, second - first."""
+    holds_above: float = -math.inf
+    holds_below: float = math.inf
+    fails_above: float = math.inf
+    fails_below: float = -math.inf
     level: float = 0.95
+    cells: str = ""
+    """A key of `SAMPLES`; all cells if empty."""
     note: str = ""
 
     def verdict(self, low: float, high: float) -> str:
-        """What the limits of an interval say; some lines of the plan leave room for both."""
-        holds = high < self.holds if self.below else low > self.holds
-        fails = low > self.fails if self.below else high < self.fails
+        """Return what the limits of an interval decide; some lines leave room for both."""
+        holds = self.holds_above < low and high < self.holds_below
+        fails = low > self.fails_above or high < self.fails_below
         said = [word for word, true in (("holds", holds), ("fails", fails)) if true]
-        return " and ".join(said) or "undecided"
+        return " and ".join(said) or "inconclusive"
 
 
-E1 = (
-    "mini",
-    "mini-init-parts-seeds",
-    "mini-init-parts",
-)  # `fixed` and `topology` have the seeds of two sweeps
-E3 = ("mini-proxy",)
-PREDICTIONS = (
-    Prediction(1, E1, "fixed", "topology(init_at=others)", True, 0.18, 0.18),
-    Prediction(2, E1, "fixed", "topology-lr(init_at=normalised)", False, 0.10, 0.10),
-    Prediction(3, E1, "fixed", "topology-lr(init_at=others)", True, 0.18, 0.18),
-    Prediction(4, E1, "fixed", "fixed(init=he)", False, 0.05, 0.05),
-    Prediction(5, E1, "topology", "topology-lr(init_at=normalised)", True, 0.10, 0.10),
-    Prediction(6, ("mini-init-parts-seeds",), "fixed", "topology", False, 0.05, 0.18),
-    Prediction(
-        7,
-        ("mini-init-parts",),
-        "topology(init_at=others)",
-        "topology-lr(init_at=others)",
-        True,
-        0.10,
-        0.10,
+def _under(limit: float, fails: float | None = None) -> dict[str, Any]:
+    return {"holds_below": limit, "fails_above": limit if fails is None else fails}
+
+
+def _over(limit: float, fails: float | None = None) -> dict[str, Any]:
+    return {"holds_above": limit, "fails_below": limit if fails is None else fails}
+
+
+# `fixed` and `topology` have the seeds of two sweeps.
+_E1: Final = ("mini", "mini-init-parts-seeds", "mini-init-parts")
+_E2: Final = ("mini-60ep-first",)
+_E3: Final = ("mini-proxy",)
+_F1: Final = ("mini-he-parts", "mini", "mini-init-parts-seeds")
+_F2: Final = ("mini-proxy-upper",)
+_F3: Final = ("mini-all", "mini-all-888")
+_NORMALISED: Final = "topology-lr(init_at=normalised)"
+_OTHERS: Final = ("topology(init_at=others)", "topology-lr(init_at=others)")
+_FASTER: Final = "topology(base_lr=2.3)"
+_HE: Final = "fixed(init=he)"
+_HE_NORMALISED: Final = "fixed(init=he,init_at=normalised)"
+_LOWER: Final = "two-rates(normalised_lr=0.0167)"
+_GAIN: Final[dict[str, Any]] = {"measure": "gain"}
+
+PLANS: Final = {
+    "E": (
+        Prediction("1", _E1, "fixed", _OTHERS[0], **_under(0.18)),
+        Prediction("2", _E1, "fixed", _NORMALISED, **_over(0.10)),
+        Prediction("3", _E1, "fixed", _OTHERS[1], **_under(0.18)),
+        Prediction("4", _E1, "fixed", _HE, **_over(0.05)),
+        Prediction("5", _E1, "topology", _NORMALISED, **_under(0.10)),
+        Prediction("6", _E1[1:2], "fixed", "topology", **_over(0.05, 0.18)),
+        Prediction("7", _E1[2:], *_OTHERS, **_under(0.10)),
+        Prediction("8", _E2, "fixed", "topology", level=0.975, **_under(0.10)),
+        Prediction("9", _E2, "topology", "topology-lr", level=0.975, **_under(0.10)),
+        Prediction("10", ("mini-60ep-nodecay",), "fixed", "topology", **_over(0.05, 0.10)),
+        Prediction("11", _E3, "fixed", _FASTER, level=0.975, **_GAIN, **_over(0.0, 0.05)),
+        Prediction("12", _E3, "fixed", "topology-init", level=0.975, **_GAIN, **_over(0.0, 0.05)),
+        Prediction("13", _E3, "fixed", "topology", **_GAIN, **_under(0.0, -0.05)),
+        Prediction("14", _E3, "fixed", "topology-lr(base_lr=0.09)", **_GAIN, **_under(0.0, -0.05)),
     ),
-    Prediction(8, ("mini-60ep-first",), "fixed", "topology", True, 0.10, 0.10, 0.975),
-    Prediction(9, ("mini-60ep-first",), "topology", "topology-lr", True, 0.10, 0.10, 0.975),
-    Prediction(10, ("mini-60ep-nodecay",), "fixed", "topology", False, 0.05, 0.10),
-    Prediction(11, E3, "fixed", "topology(base_lr=2.3)", False, 0.0, 0.05, 0.975),
-    Prediction(12, E3, "fixed", "topology-init", False, 0.0, 0.05, 0.975),
-    Prediction(13, E3, "fixed", "topology", True, 0.0, -0.05),
-    Prediction(14, E3, "fixed", "topology-lr(base_lr=0.09)", True, 0.0, -0.05),
-)
+    "F": (
+        Prediction("F1.1", _F1, _HE_NORMALISED, _LOWER, **_under(0.10)),
+        Prediction("F1.2", _F1, "fixed(init=he,init_at=others)", "fixed", **_under(0.10, 0.05)),
+        Prediction("F2.1", _F2, "fixed", _HE, level=0.975, **_GAIN, **_over(0.0, 0.05)),
+        Prediction(
+            "F2.2", _F2, _FASTER, _HE, level=0.975, **_GAIN,
+            holds_above=-0.10, holds_below=0.10, fails_above=0.10, fails_below=-0.10,
+        ),
+        Prediction(
+            "F2.3", ("mini-proxy-60ep", *_F2), "fixed", _FASTER, level=0.975, **_GAIN,
+            **_over(-0.08),
+        ),
+        Prediction("F3.1", _F3, "fixed", "topology", cells="random 500", **_over(0.10)),
+        Prediction("F3.2", _F3, "fixed", "topology", cells="upper half of them", **_over(0.10)),
+    ),
+}  # fmt: skip
+
+
+def published_accuracy() -> pd.Series[float]:
+    """Return the mean published accuracy of each cell on CIFAR-10's test images, by index."""
+    return open_table("nb201").means("cifar10", "ori-test", 200)
+
+
+def sweeps_of(plan: str) -> tuple[str, ...]:
+    """Return the names of the sweeps that a plan needs."""
+    named = [sweep for line in PLANS[plan] for sweep in line.sweeps]
+    return tuple(dict.fromkeys([*named, *(["mini-60ep-second"] if plan == "E" else [])]))
 
 
 def asked(sweep: str) -> SweepSpec:
@@ -101,7 +148,7 @@ def asked(sweep: str) -> SweepSpec:
 
 
 def trials_of(sweep: str, table: str) -> tuple[pd.DataFrame | None, str]:
-    """The rows of a sweep's trials on test images, None unless all are there; and how many are."""
+    """Return the rows of a sweep on test images, None unless all are there, and their count."""
     cells, _ = choose_cells(asked(sweep).cells, lambda _: np.empty(0))
     wanted = {trial.trial_id for family in asked(sweep).families(cells) for trial in family}
     try:
@@ -114,102 +161,157 @@ def trials_of(sweep: str, table: str) -> tuple[pd.DataFrame | None, str]:
     return rows if there == len(wanted) else None, said
 
 
-def foretold(paired: Paired, published: pd.Series, level: float) -> dict[str, float]:
-    """How much better the second table's runs rank the cells as published, strata kept."""
-    final = published[paired.before.cells].to_numpy()
-    rng, cells = np.random.default_rng(0), np.arange(len(paired))
+def stratified(final: Floats, published: pd.Series[float]) -> Ints:
+    """Return all cells and then samples with replacement [1 + DRAWS, cells].
+
+    The number of cells from the published best 5 % is the same in every sample.
+    """
+    rng, cells = np.random.default_rng(0), np.arange(len(final))
     sample = np.tile(cells, (1 + DRAWS, 1))
     best = final >= published.quantile(BEST)
     for stratum in filter(len, (cells[best], cells[~best])):
         sample[1:, stratum] = rng.choice(stratum, (DRAWS, len(stratum)))
+    return sample
+
+
+def published_taus(runs: Floats, final: Floats, sample: Ints) -> Floats:
+    """Return tau of runs [cells, seeds] with published accuracies: the mean over seeds, [draws]."""
+    taus = [tau_curves(final[sample], run[sample], [100])[0][:, 0] for run in runs.T]
+    found: Floats = np.mean(taus, axis=0)
+    return found
+
+
+def gain(paired: Paired, published: pd.Series[float], level: float) -> dict[str, float]:
+    """Return how much better the second table's runs rank the cells as published."""
+    final = published[paired.before.cells].to_numpy()
+    sample = stratified(final, published)
     first, second = (
-        np.mean([tau_curves(final[sample], run[sample], [100])[0] for run in table.runs.T], axis=0)
-        for table in (paired.before, paired.after)
+        published_taus(table.runs, final, sample) for table in (paired.before, paired.after)
     )
-    taus = {"first_tau": float(first[0, 0]), "second_tau": float(second[0, 0])}
-    gain = with_interval("gain", (second - first)[:, 0], level=level)
-    return {"n_cells": len(paired), **taus, **gain}
+    taus = {"first_tau": float(first[0]), "second_tau": float(second[0])}
+    return {"n_cells": len(paired), **taus, **with_interval("gain", second - first, level=level)}
 
 
-def decide(tables: dict[str, str], published: pd.Series) -> dict[str, Any]:
-    """How many trials of each sweep there are, what came of the predictions, and what follows."""
+def _random_500(published: pd.Series[float]) -> list[int]:
+    """Return the 500 random classes of plan-f.md: `draw_plan_f` adds the best tenth to them."""
+    return draw_plan_f(published)["random 500"]
+
+
+def _upper_half_of_them(published: pd.Series[float]) -> list[int]:
+    """Return those of the 500 in the best half of all classes that have a path."""
+    drawn = draw_plan_f(published)
+    of_class = published.groupby(pd.Series(functional_classes("strict"))).mean()
+    median = of_class[drawn["mini-all"]].median()
+    return [cell for cell in drawn["random 500"] if of_class[cell] >= median]
+
+
+SAMPLES: Final[Mapping[str, Callable[[pd.Series[float]], list[int]]]] = {
+    "random 500": _random_500,
+    "upper half of them": _upper_half_of_them,
+    _BEST_5: lambda published: published.index[published >= published.quantile(BEST)].tolist(),
+}
+
+
+def decide(
+    tables: Mapping[str, str], published: pd.Series[float], plan: str = "E"
+) -> dict[str, Any]:
+    """Return the number of trials of each sweep and the decided lines of a plan."""
     known = {sweep: trials_of(sweep, table) for sweep, table in tables.items()}
-    best = published.index[published >= published.quantile(BEST)]
-
-    def row(told: Prediction, **changes: Any) -> dict[str, Any]:
-        told = told._replace(**changes)
-        frames = [known[sweep][0] for sweep in told.sweeps]
-        if any(frame is None for frame in frames):
-            return {**told._asdict(), "verdict": "no verdict: trials are missing"}
-        rows = pd.concat(frames)
-        if told.sweeps == E3 and not rows["index"].isin(published.index).all():
-            return {**told._asdict(), "verdict": "no verdict: PUBLISHED.csv lacks cells of it"}
-        rows = rows if told.number else rows[rows["index"].isin(best)]
-        dataset = rows["dataset"].iloc[0]
-        pair = [read_accuracies(rows, dataset=dataset, recipe=x) for x in (told.first, told.second)]
-        if told.sweeps == E3:
-            values, name = foretold(Paired.of(*pair).whole, published, told.level), "gain"
-        else:
-            values, name = of_pair(pair[0], pair[1], DRAWS, told.level), "drop"
-        low, high = values[f"{name}_low"], values[f"{name}_high"]
-        verdict = told.verdict(low, high) if told.number else "shown, not foretold"
-        return {**told._asdict(), **values, "verdict": verdict}
-
-    rows = [row(told) for told in PREDICTIONS]
-    verdicts = {told["number"]: told["verdict"] for told in rows}
-    alone = {"sweeps": ("mini", "mini-init-parts"), "note": "without seeds 111 and 222"}
-    rows += [row(told, **alone) for told in PREDICTIONS[:5]]
-    if verdicts[8] == "undecided":
-        second = {
-            "sweeps": ("mini-60ep-first", "mini-60ep-second"),
-            "note": "the second look, which decides",
-        }
-        rows += [row(told, **second) for told in PREDICTIONS[7:9]]
-    within = {"number": 0, "note": "in the best 5 % alone"}
-    rows += [row(PREDICTIONS[10], second=x, **within) for x in ("fixed(lr=0.05)", "topology-init")]
-    rows += [row(PREDICTIONS[at], **within) for at in (10, 12, 13)]
-    missing = any(verdicts[number].startswith("no") for number in (1, 2, 3, 5))
-    if missing:
-        rate = "not decided yet"
-    elif all(verdicts[number] == "holds" for number in (1, 2, 3, 5)):
-        rate = "may be said without `mostly`"
-    elif verdicts[2] == "fails" or verdicts[1] == verdicts[3] == "fails":
-        rate = "may not be said"
-    else:
-        rate = "partly, with the figures"
     trials = {sweep: said for sweep, (_, said) in known.items()}
-    return {"trials": trials, "predictions": rows, "the init is a rate": rate}
+    frames = {sweep: frame for sweep, (frame, _) in known.items()}
+    rows = [_decided(line, frames, published) for line in PLANS[plan]]
+    if plan == "E":
+        rows += [_decided(line, frames, published) for line in _shown_too(rows)]
+    return {"trials": trials, "predictions": rows}
 
 
-def line(told: dict[str, Any]) -> str:
-    """A row as text."""
-    note = f"; {told['note']}" if told["note"] else ""
-    text = f"{told['number'] or '-':>2}  {told['first']} against {told['second']}"
-    text += f" ({', '.join(told['sweeps'])}{note}): {told['verdict']}\n    "
-    if "n_cells" in told:
-        name = "gain" if "gain" in told else "drop"
-        text += f"{name} {told[name]:.3f} [{told[name + '_low']:.3f}, {told[name + '_high']:.3f}] "
-        text += f"at {100 * told['level']:g} %, {told['n_cells']} cells, "
-        if name == "drop":
-            text += f"tau {told['tau']:.2f}, of noise {told['seed_tau']:.2f}: {told['ratio']:.2f}; "
-        else:
-            text += f"tau {told['first_tau']:.2f} and {told['second_tau']:.2f}; "
-    sides = ("upper limit <", "lower limit >")[:: 1 if told["below"] else -1]
-    return f"{text}holds if {sides[0]} {told['holds']:g}, fails if {sides[1]} {told['fails']:g}"
+def _decided(
+    line: Prediction, frames: Mapping[str, pd.DataFrame | None], published: pd.Series[float]
+) -> dict[str, Any]:
+    found = {sweep: frames[sweep] for sweep in line.sweeps}
+    parts = [frame for frame in found.values() if frame is not None]
+    if len(parts) < len(found):
+        return {**line._asdict(), "verdict": "no verdict: trials are missing"}
+    recipes = (line.first, line.second)
+    if line.number == "F2.3":  # each recipe from its own sweep, after its own number of epochs
+        pair = [_runs(part, recipe) for part, recipe in zip(parts, recipes, strict=True)]
+    else:
+        rows = pd.concat(parts)
+        if line.cells:
+            rows = rows[rows["index"].isin(SAMPLES[line.cells](published))]
+        pair = [_runs(rows, recipe) for recipe in recipes]
+    if line.measure == "gain":
+        values = gain(Paired.of(*pair).whole, published, line.level)
+    else:
+        values = of_pair(pair[0], pair[1], DRAWS, line.level)
+    low, high = values[f"{line.measure}_low"], values[f"{line.measure}_high"]
+    verdict = line.verdict(low, high) if line.number else "shown, not predicted"
+    return {**line._asdict(), **values, "verdict": verdict}
+
+
+def _runs(rows: pd.DataFrame, recipe: str) -> Accuracies:
+    return read_accuracies(rows, dataset=rows["dataset"].iloc[0], recipe=recipe)
+
+
+def _shown_too(rows: list[dict[str, Any]]) -> list[Prediction]:
+    """Return further lines of plan E: other samples, and the second look where it is due."""
+    plan = PLANS["E"]
+    fewer = ("mini", "mini-init-parts")
+    lines = [line._replace(sweeps=fewer, note="without seeds 111 and 222") for line in plan[:5]]
+    if rows[7]["verdict"] == "inconclusive":
+        both, note = (*_E2, "mini-60ep-second"), "the second look, which decides"
+        lines += [line._replace(sweeps=both, note=note) for line in plan[7:9]]
+    others = [plan[10]._replace(second=name) for name in ("fixed(lr=0.05)", "topology-init")]
+    within = [*others, plan[10], *plan[12:]]
+    note = f"in the {_BEST_5}"
+    return lines + [line._replace(number="", cells=_BEST_5, note=note) for line in within]
+
+
+def order_of_algorithms(table: str, *, repeats: int = 60, reruns: int = 10) -> dict[str, Any]:
+    """Decide F3.3: do the search algorithms keep their order on both recipes of a table?"""
+    recipes = [f"{table}@fixed", f"{table}@topology"]
+    found = rebench.search.compare(recipes, repeats=repeats, reruns=reruns).agreement
+    swaps = [] if found is None else found.swaps.to_dict("records")
+    return {"number": "F3.3", "swaps": swaps, "verdict": "fails" if swaps else "holds"}
+
+
+def line(row: Mapping[str, Any]) -> str:
+    """Return a decided line as text."""
+    of = ", ".join(filter(None, [*row["sweeps"], row["cells"], row["note"]]))
+    text = f"{row['number'] or '-':>4}  {row['first']} against {row['second']}: {row['verdict']}\n"
+    if "n_cells" not in row:
+        return f"{text}      {of}"
+    name = row["measure"]
+    low, high = row[f"{name}_low"], row[f"{name}_high"]
+    text += f"      {name} {row[name]:.3f} ({100 * row['level']:g} % CI {low:.3f} to {high:.3f}), "
+    taus = ("first_tau", "second_tau") if name == "gain" else ("tau", "seed_tau")
+    shown = ", ".join(f"{tau.replace('_', ' ')} {row[tau]:.2f}" for tau in taus)
+    return f"{text}{shown}, {row['n_cells']} cells\n      {of}"
+
+
+def main(words: list[str]) -> None:
+    """Decide a plan and print it."""
+    names = [word for word in words if word != "--json" and "=" not in word]
+    if len(names) != 1 or names[0] not in PLANS:
+        sys.exit(__doc__)
+    given = dict(word.split("=", 1) for word in words if "=" in word)
+    sweeps = sweeps_of(names[0])
+    if unknown := set(given) - set(sweeps):
+        sys.exit(f"no sweep is called {', '.join(unknown)}; there are {', '.join(sweeps)}")
+    tables = {sweep: f"runs/{sweep}" for sweep in sweeps}
+    tables |= {name: name for name in RELEASED if name in tables} | given
+    decided = decide(tables, published_accuracy(), names[0])
+    if "--json" in words:
+        finite = [
+            {name: value for name, value in row.items() if value not in (-math.inf, math.inf)}
+            for row in decided["predictions"]
+        ]
+        text = json.dumps({**decided, "predictions": finite}, indent=1)
+    else:
+        counts = [f"{sweep}: {there}" for sweep, there in decided["trials"].items()]
+        text = "\n".join([*counts, *map(line, decided["predictions"])])
+    sys.stdout.write(f"{text}\n")
 
 
 if __name__ == "__main__":
-    words = [word for word in sys.argv[1:] if word != "--json"]
-    if not words:
-        sys.exit(__doc__)
-    given = dict(word.split("=", 1) for word in words[1:])
-    if unknown := set(given) - set(SWEEPS):
-        sys.exit(f"no sweep is called {', '.join(unknown)}; there are {', '.join(SWEEPS)}")
-    tables = {sweep: f"runs/{sweep}" for sweep in SWEEPS} | {"mini": "mini"} | given
-    decided = decide(tables, pd.read_csv(words[0]).set_index("index")["cifar10_ori_test"])
-    text = json.dumps(decided, indent=1)
-    if "--json" not in sys.argv:
-        lines = [f"{sweep}: {there}" for sweep, there in decided["trials"].items()]
-        lines += map(line, decided["predictions"])
-        text = "\n".join([*lines, f"`the init is a rate`: {decided['the init is a rate']}"])
-    sys.stdout.write(f"{text}\n")
+    main(sys.argv[1:])

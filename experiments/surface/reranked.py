@@ -1,13 +1,11 @@
-"""How far recipes move a ranking beyond seeds, between runs, with intervals over cells.
+"""Print the drop between recipes of a table, with intervals over cells.
 
 usage: python -m experiments.surface.reranked TABLE [--json] [RECIPE ...]
 
-TABLE is a run's folder, a file or the name of a table.
-
-Every recipe is held against the first one, and the others against each other. As everywhere, tau is
-between runs of different seeds, and `drop` is what it lacks of what seeds alone leave: the
-geometric mean of the two rankings' own agreement between seeds. `points` are of accuracy, with
-cells and seeds both a sample.
+TABLE is the folder of a run, a file or the name of a table. All pairs of the recipes are compared.
+`tau` is between runs with different seeds. `seed_tau` is the geometric mean of the two recipes'
+agreement between seeds, and `drop` is seed_tau minus tau. `points` is the difference in accuracy,
+with an interval over cells and seeds.
 """
 
 from __future__ import annotations
@@ -46,7 +44,7 @@ def reranked(table: str, recipes: list[str], draws: int = DRAWS) -> pd.DataFrame
 def of_pair(
     first: Accuracies, second: Accuracies, draws: int = DRAWS, level: float = 0.95
 ) -> dict[str, float]:
-    """What `reranked` says of two tables, with intervals of `level` round tau, noise and less."""
+    """Return a row of `reranked` for two tables; `level` is the coverage of its intervals."""
     paired = Paired.of(first, second).whole
     sample = resampled(paired.classes, draws, np.random.default_rng(0))
     seeds = (paired.before.seeds, paired.after.seeds)

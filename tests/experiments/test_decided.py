@@ -1,8 +1,10 @@
-"""What `experiments.surface.decided` says came of the plan, of records whose truth is known."""
+"""The decisions of `experiments.surface.decided` on generated records whose truth is known."""
 
 from __future__ import annotations
 
 import itertools
+import json
+import math
 import re
 
 import numpy as np
@@ -11,181 +13,208 @@ import pytest
 from scipy import stats
 from support import PROJECT
 
+from experiments.surface import decided
+
 FOLDER = PROJECT / "experiments" / "surface"
-SWEEPS = (
-    "mini",
-    "mini-init-parts",
-    "mini-init-parts-seeds",
-    "mini-60ep-first",
-    "mini-60ep-second",
-    "mini-60ep-nodecay",
-    "mini-proxy",
-)
+SWEEPS = {plan: decided.sweeps_of(plan) for plan in decided.PLANS}
 MOVED = {"topology", "topology-lr(init_at=normalised)", "fixed(init=he)"}
+HE_NORMALISED, LOWER = "fixed(init=he,init_at=normalised)", "two-rates(normalised_lr=0.0167)"
+HE_OTHERS, FASTER = "fixed(init=he,init_at=others)", "topology(base_lr=2.3)"
 
 
-@pytest.fixture
-def decided(monkeypatch):
-    from experiments.surface import decided
-
+@pytest.fixture(autouse=True)
+def few_draws(monkeypatch):
     monkeypatch.setattr(decided, "DRAWS", 200)
-    return decided
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def published():
-    return pd.Series(np.random.default_rng(5).uniform(80, 94, 15_625))
+    return decided.published_accuracy()
 
 
-def made(decided, sweep, published, moved, noise=0.3):
+def made(sweep, published, moved, noise=0.3):
     """Every trial of a sweep: by one ranking of the cells, and by another where `moved` says so."""
     spec = decided.asked(sweep)
-    rng = np.random.default_rng(SWEEPS.index(sweep))
-    other = published.sample(frac=1, random_state=1).to_numpy()
+    rng = np.random.default_rng(len(sweep))
+    other = pd.Series(published.sample(frac=1, random_state=1).to_numpy(), index=published.index)
     cells, _ = decided.choose_cells(spec.cells, None)
     rows = [
-        {
-            "index": trial.cell.index,
-            "dataset": trial.dataset,
-            "split": split,
-            "epochs": trial.epochs,
-            "seed": trial.seed,
-            "recipe": trial.recipe.label,
-            "trial_id": trial.trial_id,
-            "status": "done",
-            "accuracy": (other if trial.recipe.label in moved else published)[trial.cell.index] / 2
-            + noise * rng.standard_normal(),
-        }
+        (trial.cell.index, trial.dataset, trial.epochs, trial.seed, trial.recipe.label,
+         trial.trial_id)
         for family in spec.families(cells)
         for trial in family
-        for split in ("train", "ori-test")
-    ]
-    return pd.DataFrame(rows).sample(frac=1, random_state=0)
+    ]  # fmt: skip
+    names = ["index", "dataset", "epochs", "seed", "recipe", "trial_id"]
+    frame = pd.DataFrame(rows, columns=names).assign(split="ori-test", status="done")
+    truth = np.where(frame["recipe"].isin(moved), other[frame["index"]], published[frame["index"]])
+    ranks = pd.Series(truth).rank(pct=True)  # evenly spread, as few tables are
+    frame["accuracy"] = 50 + 10 * ranks + noise * rng.standard_normal(len(frame))
+    train = frame.assign(split="train")
+    return pd.concat([frame, train]).sample(frac=1, random_state=0)
 
 
-def told(decided, published, folder, frames):
-    tables = {sweep: str(folder / f"{sweep}.parquet") for sweep in SWEEPS}
+def decided_on(folder, published, frames, plan="E"):
+    tables = {sweep: str(folder / f"{sweep}.parquet") for sweep in SWEEPS[plan]}
     for sweep, frame in frames.items():
         frame.to_parquet(tables[sweep])
-    return decided.decide(tables, published)
+    return decided.decide(tables, published, plan)
 
 
-def all_made(decided, published, moved, **others):
-    return {sweep: made(decided, sweep, published, others.get(sweep, moved)) for sweep in SWEEPS}
+def all_made(published, moved, plan="E", **others):
+    return {sweep: made(sweep, published, others.get(sweep, moved)) for sweep in SWEEPS[plan]}
 
 
-def verdicts(said):
-    return {row["number"]: row["verdict"] for row in said["predictions"][:14]}
+def noisier(frame, recipes):
+    """The same trials, whose accuracies under some recipes say less about the cells."""
+    rows = frame["recipe"].isin(recipes)
+    noise = 6 * np.random.default_rng(3).standard_normal(len(frame))
+    return frame.assign(accuracy=frame["accuracy"] + rows * noise)
 
 
-def test_thresholds_are_those_of_the_plan(decided):
-    """Number, recipes, sides and limits of every line of its tables."""
+def verdicts(found, plan="E"):
+    lines = found["predictions"][: len(decided.PLANS[plan])]
+    return {row["number"]: row["verdict"] for row in lines}
+
+
+def limits_of(text):
+    """The limits of a cell of a plan's table: the side, and the number."""
+    found = re.search(r"(upper|lower) limit(?: of the drop)? ([<>]) (-?[\d.]+)", text)
+    return found and ({"<": "below", ">": "above"}[found[2]], float(found[3]))
+
+
+@pytest.mark.parametrize(("plan", "file"), [("E", "plan.md"), ("F", "plan-f.md")])
+def test_thresholds_are_those_of_the_plan(plan, file):
     lines = [
-        line.split("|")[1:-1]
-        for line in (FOLDER / "plan.md").read_text().splitlines()
-        if re.match(r"\| \d", line)
+        [cell.strip() for cell in line.split("|")[1:-1]]
+        for line in (FOLDER / file).read_text().splitlines()
+        if re.match(r"\| F?\d", line)
     ]
-    assert [int(cells[0]) for cells in lines] == list(range(1, 15))
-    for prediction, (_, what, _, holds, fails) in zip(decided.PREDICTIONS, lines, strict=True):
-        named = re.findall(r"`([^`]+)`", what)
-        assert named[-1] == prediction.second
-        assert [prediction.first, *prediction.sweeps][-1] in (
-            "mini-proxy",
-            *named,
-            *prediction.sweeps,
-        )
-        side = ("upper", "lower") if prediction.below else ("lower", "upper")
-        for text, limit, word in (
-            (holds, prediction.holds, side[0]),
-            (fails, prediction.fails, side[1]),
-        ):
-            found = re.match(r" (upper|lower) limit ([<>]) (-?[\d.]+)", text)
-            assert found[1] == word
-            assert found[2] == ("<" if word == "upper" else ">")
-            assert float(found[3]) == limit
-    assert {told.number for told in decided.PREDICTIONS if told.level == 0.975} == {8, 9, 11, 12}
+    lines = [line for line in lines if line[0] != "F3.3"]
+    predictions = decided.PLANS[plan]
+    assert [line[0] for line in lines] == [row.number for row in predictions]
+    for row, (number, *_, holds, fails) in zip(predictions, lines, strict=True):
+        if number == "F2.2":
+            assert (row.holds_above, row.holds_below) == (-0.10, 0.10)
+            assert (row.fails_below, row.fails_above) == (-0.10, 0.10)
+            assert "both limits within -0.10 and 0.10" in holds
+            continue
+        for text, kind in ((holds, "holds"), (fails, "fails")):
+            side, limit = limits_of(text)
+            assert getattr(row, f"{kind}_{side}") == limit
+            unused = {"below": "above", "above": "below"}[side]
+            assert math.isinf(getattr(row, f"{kind}_{unused}"))
+    at_975 = {"E": {"8", "9", "11", "12"}, "F": {"F2.1", "F2.2", "F2.3"}}
+    assert {row.number for row in predictions if row.level == 0.975} == at_975[plan]
 
 
-def test_what_was_foretold_holds_where_it_is_so(decided, published, tmp_path):
-    frames = all_made(
-        decided, published, MOVED, **{"mini-60ep-first": set(), "mini-60ep-second": set()}
-    )
-    rng = np.random.default_rng(0)
-    foretell = made(decided, "mini-proxy", published, {"topology", "topology-lr(base_lr=0.09)"})
-    worse = foretell["recipe"].str.startswith("fixed")
-    foretell.loc[worse, "accuracy"] += 3 * rng.standard_normal(worse.sum())
-    said = told(decided, published, tmp_path, {**frames, "mini-proxy": foretell})
-    assert set(verdicts(said).values()) == {"holds"}
-    assert said["the init is a rate"] == "may be said without `mostly`"
-    assert len(said["predictions"]) == 14 + 5 + 5, "no second look where the first one decides"
-    assert said["predictions"][0]["n_cells"] == 60
-    assert {row["n_cells"] for row in said["predictions"][-5:]} <= set(range(1, 41))
+def test_recipes_and_sweeps_of_a_prediction_are_asked():
+    for plan, rows in decided.PLANS.items():
+        assert SWEEPS[plan][: len(set(SWEEPS[plan]))] == SWEEPS[plan]
+        for row in rows:
+            labels = {x.label for sweep in row.sweeps for x in decided.asked(sweep).recipes}
+            assert {row.first, row.second} <= labels, row.number
 
 
-def test_what_was_foretold_fails_where_the_opposite_is_so(decided, published, tmp_path):
-    everything = {"topology(init_at=others)", "topology-lr(init_at=others)", "topology"}
-    frames = all_made(
-        decided,
-        published,
-        everything,
-        **{"mini-60ep-nodecay": set(), "mini-init-parts-seeds": set()},
-    )
-    foretell = made(decided, "mini-proxy", published, {"fixed"})
-    said = told(decided, published, tmp_path, {**frames, "mini-proxy": foretell})
-    came = verdicts(said)
-    assert {number for number, verdict in came.items() if verdict == "fails"} >= {2, 4, 6, 8, 9, 10}
-    assert {came[13], came[14]} == {"fails"}
-    assert said["the init is a rate"] == "may not be said"
+def test_predictions_hold_where_they_are_true(published, tmp_path):
+    still = {"mini-60ep-first": set(), "mini-60ep-second": set()}
+    frames = all_made(published, MOVED, **still)
+    worse = {"topology", "topology-lr(base_lr=0.09)"}
+    proxy = made("mini-proxy", published, worse)
+    frames["mini-proxy"] = noisier(proxy, {"fixed", "fixed(lr=0.05)"})
+    found = decided_on(tmp_path, published, frames)
+    assert set(verdicts(found).values()) == {"holds"}
+    assert len(found["predictions"]) == 14 + 5 + 5, "no second look where the first one decides"
+    assert found["predictions"][0]["n_cells"] == 60
+    assert {row["n_cells"] for row in found["predictions"][-5:]} == {40}
 
 
-def test_of_a_sweep_that_lacks_a_trial_nothing_is_computed(decided, published, tmp_path):
-    frames = all_made(decided, published, MOVED)
-    lost = frames["mini-init-parts"]["trial_id"].iloc[0]
-    frames["mini-init-parts"] = frames["mini-init-parts"][
-        frames["mini-init-parts"]["trial_id"] != lost
-    ]
-    # Trials of another sweep are not the requested ones.
-    frames["mini-60ep-first"] = frames["mini-60ep-nodecay"]
+def test_predictions_fail_where_the_opposite_is_true(published, tmp_path):
+    moved = {"topology(init_at=others)", "topology-lr(init_at=others)", "topology"}
+    still = {"mini-60ep-nodecay": set(), "mini-init-parts-seeds": set()}
+    frames = all_made(published, moved, **still)
+    frames["mini-proxy"] = made("mini-proxy", published, {"fixed"})
+    found = verdicts(decided_on(tmp_path, published, frames))
+    failed = {number for number, verdict in found.items() if verdict == "fails"}
+    assert failed >= {"2", "4", "6", "8", "9", "10", "13", "14"}
+
+
+@pytest.mark.parametrize("true", [True, False])
+def test_plan_f_is_decided_from_the_limits_of_each_interval(published, tmp_path, true):
+    moved = {HE_NORMALISED, LOWER, "topology"} if true else {HE_NORMALISED, HE_OTHERS}
+    frames = all_made(published, moved, "F")
+    upper = made("mini-proxy-upper", published, set() if true else {"fixed(init=he)"})
+    if true:
+        frames["mini-proxy-upper"] = noisier(upper, {"fixed"})
+    else:
+        frames["mini-proxy-upper"] = upper
+        longer = made("mini-proxy-upper", published, {"fixed(init=he)", FASTER})
+        keep = longer["recipe"] == FASTER
+        other = upper[upper["recipe"] != FASTER]
+        later = decided_on(
+            tmp_path, published,
+            {**frames, "mini-proxy-upper": pd.concat([other, longer[keep]])}, "F",
+        )  # fmt: skip
+        assert verdicts(later, "F")["F2.3"] == "fails"
+    found = decided_on(tmp_path, published, frames, "F")
+    expected = "holds" if true else "fails"
+    decisive = verdicts(found, "F")
+    if not true:
+        assert decisive.pop("F2.3") == "holds"
+    assert set(decisive.values()) == {expected}, decisive
+    cells = {row["number"]: row["n_cells"] for row in found["predictions"]}
+    assert cells["F1.1"] == 60
+    assert (cells["F2.1"], cells["F2.3"]) == (120, 90)
+    assert cells["F3.1"] == 500
+    assert 200 < cells["F3.2"] < 300
+
+
+def test_cells_with_a_second_seed_are_the_random_ones_and_the_best_tenth(published):
+    drawn = decided.draw_plan_f(published)
+    again = set(decided.asked("mini-all-888").cells.indices)
+    assert set(drawn["random 500"]) < again
+    assert len(drawn["random 500"]) == 500
+
+
+def test_a_sweep_that_lacks_a_trial_is_not_analysed(published, tmp_path):
+    frames = all_made(published, MOVED)
+    parts = frames["mini-init-parts"]
+    frames["mini-init-parts"] = parts[parts["trial_id"] != parts["trial_id"].iloc[0]]
+    frames["mini-60ep-first"] = frames["mini-60ep-nodecay"]  # trials of another sweep
     del frames["mini-proxy"]
-    said = told(decided, published, tmp_path, frames)
-    assert said["trials"]["mini-init-parts"] == "719 of 720 trials"
-    assert said["trials"]["mini-60ep-first"] == "0 of 540 trials"
-    assert said["trials"]["mini-proxy"].startswith("0 of 1440 trials: no table at")
-    without = {told["number"] for told in said["predictions"] if "n_cells" not in told}
-    assert without == {0, 1, 2, 3, 4, 5, 7, 8, 9, 11, 12, 13, 14}
-    assert said["the init is a rate"] == "not decided yet"
-    assert all(map(decided.line, said["predictions"]))
+    found = decided_on(tmp_path, published, frames)
+    assert found["trials"]["mini-init-parts"] == "719 of 720 trials"
+    assert found["trials"]["mini-60ep-first"] == "0 of 540 trials"
+    assert found["trials"]["mini-proxy"].startswith("0 of 1440 trials: no table at")
+    without = {row["number"] for row in found["predictions"] if "n_cells" not in row}
+    assert without == {"", *map(str, (1, 2, 3, 4, 5, 7, 8, 9, 11, 12, 13, 14))}
+    assert all(map(decided.line, found["predictions"]))
 
 
-def test_the_second_look_is_of_all_cells_and_only_where_the_first_leaves_it_open(
-    decided, published, tmp_path
+def test_the_second_look_uses_all_cells_and_only_where_the_first_is_inconclusive(
+    published, tmp_path
 ):
-    frames = all_made(decided, published, set())
-    rng = np.random.default_rng(2)
+    frames = all_made(published, set())
+    shift = pd.Series(np.random.default_rng(2).standard_normal(15_625))
     for sweep in ("mini-60ep-first", "mini-60ep-second"):
         frame = frames[sweep]
         weak = frame["recipe"] == "topology"
-        shift = pd.Series(rng.standard_normal(15_625))
-        frame.loc[weak, "accuracy"] += 0.55 * frame.loc[weak, "index"].map(shift)
-    said = told(decided, published, tmp_path, frames)
-    assert verdicts(said)[8] == "undecided"
-    second = [row for row in said["predictions"] if "mini-60ep-second" in row["sweeps"]]
+        frame["accuracy"] += 0.62 * weak * shift[frame["index"]].to_numpy()
+    found = decided_on(tmp_path, published, frames)
+    assert verdicts(found)["8"] == "inconclusive"
+    second = [row for row in found["predictions"] if "mini-60ep-second" in row["sweeps"]]
     assert [(row["number"], row["n_cells"], row["level"]) for row in second] == [
-        (8, 120, 0.975),
-        (9, 120, 0.975),
-    ]
+        ("8", 120, 0.975), ("9", 120, 0.975)
+    ]  # fmt: skip
 
 
-def test_runs_of_one_seed_are_told_by_its_number_not_by_its_column(decided, published, tmp_path):
-    """Three seeds against five: scipy's tau, over all pairs of runs of different seeds."""
-    frames = all_made(decided, published, MOVED)
-    said = told(decided, published, tmp_path, frames)["predictions"][0]
-    rows = pd.concat(
-        [frames[name] for name in ("mini", "mini-init-parts-seeds", "mini-init-parts")]
-    )
+def test_runs_with_equal_seeds_are_known_by_their_number(published, tmp_path):
+    """Three seeds against five: scipy's tau, over all pairs of runs with different seeds."""
+    frames = all_made(published, MOVED)
+    found = decided_on(tmp_path, published, frames)["predictions"][0]
+    rows = pd.concat(frames[name] for name in decided.PLANS["E"][0].sweeps)
     rows = rows[rows["split"] == "ori-test"]
     first, second = (
-        rows[rows["recipe"] == recipe].set_index(["index", "seed"])["accuracy"].unstack()  # noqa: PD010 - pivot_table averages
+        rows[rows["recipe"] == recipe].pivot_table("accuracy", "index", "seed")
         for recipe in ("fixed", "topology(init_at=others)")
     )
     assert [first.shape[1], second.shape[1]] == [5, 3]
@@ -194,22 +223,30 @@ def test_runs_of_one_seed_are_told_by_its_number_not_by_its_column(decided, publ
         for one, other in itertools.product(first, second)
         if one != other
     ]
-    assert said["tau"] == pytest.approx(np.mean(taus), abs=1e-9)
+    assert found["tau"] == pytest.approx(np.mean(taus), abs=1e-9)
 
 
-def test_tau_with_published_accuracy_is_the_mean_over_single_runs(decided, real_data):
-    """Of the released surface, beside scipy's; the plan quotes those of means over three seeds."""
-    file = real_data / "nb201" / "nb201-200epochs-mean.csv"
-    published = pd.read_csv(file).set_index("index")["cifar10_ori_test"]
-    rows = decided.read_rows("mini")
-    pair = [
-        decided.read_accuracies(rows, dataset="cifar10-jpeg16", recipe=recipe)
-        for recipe in ("fixed", "topology(base_lr=2.3)")
-    ]
-    values = decided.foretold(decided.Paired.of(*pair).whole, published, 0.95)
-    for name, table, told in zip(("first", "second"), pair, (0.54, 0.71), strict=True):
-        final = published[table.cells]
-        taus = [stats.kendalltau(final, runs).statistic for runs in table.runs.T]
-        assert values[f"{name}_tau"] == pytest.approx(np.mean(taus))
-        assert stats.kendalltau(final, table.means).statistic == pytest.approx(told, abs=0.005)
-    assert values["gain_low"] < values["gain"] < values["gain_high"]
+def test_an_interval_on_both_sides_of_a_limit_decides_nothing():
+    row = next(row for row in decided.PLANS["F"] if row.number == "F2.2")
+    assert row.verdict(-0.05, 0.05) == "holds"
+    assert row.verdict(0.12, 0.2) == row.verdict(-0.2, -0.12) == "fails"
+    assert row.verdict(-0.05, 0.12) == "inconclusive"
+
+
+def test_order_of_algorithms_is_kept_between_equal_tables(tmp_path, published):
+    frame = made("mini", published, set())
+    frame = frame[frame["split"] == "ori-test"].assign(seconds=1.0)
+    frame.to_parquet(tmp_path / "table.parquet")
+    found = decided.order_of_algorithms(str(tmp_path / "table.parquet"), repeats=4, reruns=1)
+    assert (found["verdict"], found["swaps"]) == ("holds", [])
+
+
+def test_command_prints_a_plan_and_refuses_an_unknown_sweep(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    decided.main(["F", "--json"])
+    found = json.loads(capsys.readouterr().out)
+    assert {row["verdict"] for row in found["predictions"]} == {"no verdict: trials are missing"}
+    with pytest.raises(SystemExit, match="no sweep is called other"):
+        decided.main(["F", "other=x"])
+    with pytest.raises(SystemExit, match="usage"):
+        decided.main([])
