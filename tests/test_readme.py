@@ -70,7 +70,7 @@ def test_files_that_the_readme_names_exist():
 
 def test_numbers_of_the_findings_are_on_the_page_of_findings():
     told = PAGE.read_text().partition("\n## What was found\n")[2].partition("\n## ")[0]
-    # tests/tables/test_released.py holds that page against the tables.
+    # `python -m experiments.findings --check` compares that page with the tables.
     page = (PROJECT / "docs" / "explanation" / "findings.md").read_text()
     numbers = re.findall(r"(?<![\d.=])-?\d\.\d\d(?!\d)", told)
     intervals = re.findall(r"(-?\d\.\d\d to -?\d\.\d\d)\)", told)

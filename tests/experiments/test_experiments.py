@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import statistics
 
@@ -94,23 +93,3 @@ def test_rates_of_the_question_on_inits_are_the_rule_s_over_and_times_its_factor
     undone, moved = (make_recipe(one) for one in specs["effective"].recipes)
     assert undone.base_lr == pytest.approx(rule.base_lr / factor, rel=0.02)
     assert moved.base_lr == pytest.approx(rule.base_lr * factor, rel=0.02)
-
-
-def test_how_long_an_init_is_a_rate_is_told_as_it_was_measured():
-    page = (PROJECT / "docs" / "explanation" / "findings.md").read_text()
-    kept = json.loads((PROJECT / "experiments/checks/results/init_memory.json").read_text())
-    rows = {row["epochs"]: row for row in kept["rows"]}
-    told = {
-        cells[0]: cells[1:]
-        for line in page.splitlines()
-        if len(cells := [cell.strip() for cell in line.strip("|").split("|")]) == 7
-    }
-    epochs = list(map(int, told["epochs"]))
-    assert epochs == [0, 1, 5, 10, 20, 40]
-    for place, row in enumerate(rows[epoch] for epoch in epochs):
-        if place:
-            shown = f"{row['factor']:.2f} ({row['low']:.2f} to {row['high']:.2f})"
-            assert told["measured"][place] == shown
-            assert told["by the formula"][place] == f"{row['foretold']:.2f}"
-        else:
-            assert told["measured"][0] == f"{row['factor']:.2f}"

@@ -1,0 +1,111 @@
+"""Write the pages of results: ``python -m experiments.findings [--check] [--analog TABLE]``.
+
+The templates `findings.md.jinja` and `noise.md.jinja` beside this file hold the text; every number
+in them is a call of a function of `small` or `full_size`. Without options the pages in
+`docs/explanation` and the figures in `docs/assets` are written again. ``--check`` writes nothing:
+it fails if a stored page differs. ``--analog`` measures the table of
+``rebench table fetch analog-nasbench`` first and keeps its numbers in `stored.json`; it also counts
+the records whose commit is not in the history, for which it asks git.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import jinja2
+
+from experiments.findings import full_size, small
+from experiments.findings.estimate import Estimate, number
+from experiments.findings.figures import draw_procedures, draw_seeds
+from rebench.report.figures.style import Drawing
+from rebench.tables.opening import read_rows
+
+__all__ = ["PAGES", "filled", "main"]
+
+_HERE: Final = Path(__file__).parent
+_DOCS: Final = _HERE.parents[1] / "docs"
+PAGES: Final = {name: _DOCS / "explanation" / f"{name}.md" for name in ("findings", "noise")}
+_FIGURES: Final = {"noise-seeds": draw_seeds, "noise-procedures": draw_procedures}
+_INTERVAL: Final = re.compile(r"\(-?\d+\.\d+ to -?\d+\.\d+\)")
+
+
+def filled(template: str, **more: Any) -> str:
+    """Return a template of this folder, or a text, with its numbers; `more` are further names."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_HERE),
+        undefined=jinja2.StrictUndefined,
+        finalize=_shown,
+        keep_trailing_newline=True,
+        trim_blocks=True,
+        autoescape=False,  # noqa: S701 - pages are Markdown, and the templates are ours
+    )
+    for module in (small, full_size):
+        environment.globals |= {name: getattr(module, name) for name in module.__all__}
+    environment.globals |= more | {"number": number, "stored": _stored, "n_intervals": 0}
+    named = template in environment.list_templates()
+    page = environment.get_template(template) if named else environment.from_string(template)
+    # The page says how many intervals it shows: fill it once to count them.
+    return page.render(n_intervals=len(_INTERVAL.findall(page.render())))
+
+
+def _shown(value: object) -> object:
+    if isinstance(value, float):
+        return number(value)
+    if isinstance(value, int):
+        return f"{value:,}"
+    return str(value) if isinstance(value, Estimate) else value
+
+
+def _stored() -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(full_size.STORED.read_text())
+    return content
+
+
+def _lost_records() -> int:
+    """Return the number of trials in `mini` and `mini-decay10x` whose commit git does not know."""
+    lost = 0
+    for name in ("mini", "mini-decay10x"):
+        rows = read_rows(name)
+        trials = rows[rows["split"] == "ori-test"]["environment"].value_counts()
+        for environment, count in trials.items():
+            [commit] = re.findall(r"\((\w+)\)", str(environment))
+            asked = ["git", "cat-file", "-e", commit]
+            known = subprocess.run(asked, cwd=_HERE, check=False, stderr=subprocess.DEVNULL)  # noqa: S603 - a commit's digits, from our own tables
+            lost += count if known.returncode else 0
+    return int(lost)
+
+
+def main(words: list[str]) -> int:
+    """Do what the command line says; return 1 if a stored page differs."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--check", action="store_true", help="fail if a stored page differs")
+    parser.add_argument("--analog", type=Path, help="Parquet file of analog-nasbench")
+    given = parser.parse_args(words)
+    if given.analog is not None:
+        kept = {
+            "retrained": full_size.measure_retrained(given.analog),
+            "records_without_commit": _lost_records(),
+        }
+        full_size.STORED.write_text(json.dumps(kept, indent=1) + "\n")
+    pages = {path: filled(f"{name}.md.jinja") for name, path in PAGES.items()}
+    if given.check:
+        differ = [path for path, text in pages.items() if path.read_text("utf-8") != text]
+        for path in differ:
+            sys.stderr.write(f"{path} differs from its template: run python -m {__package__}\n")
+        return int(bool(differ))
+    for path, text in pages.items():
+        path.write_text(text, "utf-8")
+    for name, draw in _FIGURES.items():
+        figure: Drawing = draw()
+        figure.save(_DOCS / "assets" / name, formats=("svg",))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,368 @@
+"""Numbers of the small tables: how far two recipes differ, and how well a run predicts.
+
+Every function is named in the page's template and takes names: of tables, recipes and samples of
+cells. Runs are of CIFAR-10 at 16 x 16. The published accuracy of a cell is its mean on CIFAR-10's
+test images after 200 epochs, from the table `nb201`.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import torch
+
+from experiments.findings.estimate import Estimate
+from experiments.laws.base_lr import BaseRate, choose
+from experiments.surface.decided import (
+    BEST,
+    PLANS,
+    decide,
+    published_accuracy,
+    published_taus,
+    stratified,
+)
+from experiments.surface.reranked import DRAWS
+from rebench.analysis import Accuracies, Paired, SeedNoise, read_accuracies
+from rebench.analysis.concordance import Floats, Ints
+from rebench.analysis.improvement import crossed_difference
+from rebench.analysis.ranking import Agreement, between_seeds, resampled, seed_jackknife
+from rebench.search import SearchSpace
+from rebench.search.proxies import net_proxy_scores, proxy_scores
+from rebench.tables.layout import curves_path
+from rebench.tables.opening import read_rows, released_tables
+
+__all__ = [
+    "Change",
+    "base_rate",
+    "cells_begun_after",
+    "change",
+    "change_of_drop",
+    "decisions",
+    "exponent_of_rate",
+    "gain_in_prediction",
+    "held",
+    "held_by_seeds",
+    "jackknife_width",
+    "largest_gain",
+    "mean_accuracy",
+    "memory_of_init",
+    "prediction",
+    "published",
+    "spread",
+    "top_ten",
+]
+
+_DATASET: Final = "cifar10-jpeg16"
+_EXPERIMENTS: Final = Path(__file__).parents[1]
+_WITHOUT_TRAINING: Final = ("params", "cubed-depths", "synflow")
+_SWEEPS: Final = {
+    "mini": "mini",
+    "mini-init-parts": "mini-init-parts",
+    "mini-init-parts-seeds": "mini-init-parts",
+    "mini-60ep-first": "mini-60ep",
+    "mini-60ep-second": "mini-60ep",
+    "mini-60ep-nodecay": "mini-60ep-nodecay",
+    "mini-proxy": "mini-proxy",
+}
+
+
+@functools.cache
+def published() -> pd.Series[float]:
+    """Return the published accuracy of each cell, by index."""
+    return published_accuracy()
+
+
+@functools.cache
+def _rows(tables: str, epoch: int | None = None) -> pd.DataFrame:
+    """Return the test rows of tables joined by `+`, after one epoch of their curves if given."""
+    frames = []
+    for name in tables.split("+"):
+        rows = read_rows(name)
+        if epoch is not None:
+            curves = pq.read_table(curves_path(released_tables()[name])).to_pandas()
+            curves = curves[curves["epoch"] == epoch]
+            rows = rows.drop(columns=["accuracy", "loss"]).merge(curves, on=["trial_id", "split"])
+        frames.append(rows[rows["split"] == "ori-test"])
+    return pd.concat(frames)
+
+
+def _runs(
+    tables: str,
+    recipe: str,
+    *,
+    seeds: tuple[int, ...] = (),
+    cells: str = "all",
+    epoch: int | None = None,
+) -> Accuracies:
+    rows = _rows(tables, epoch)
+    rows = rows[rows["recipe"] == recipe]
+    if seeds:
+        rows = rows[rows["seed"].isin(seeds)]
+    if cells.startswith("of "):
+        rows = rows[rows["index"].isin(_rows(cells.removeprefix("of "))["index"])]
+    runs = read_accuracies(rows, dataset=_DATASET, recipe=recipe)
+    if cells == "upper half":
+        return runs.take(upper_half(published()[runs.cells].to_numpy()))
+    if cells == "best 5 %":
+        return runs.take(published()[runs.cells].to_numpy() >= published().quantile(BEST))
+    return runs
+
+
+def upper_half(accuracy: Floats) -> Ints:
+    """Return the positions of the better half of some cells, ascending."""
+    order = np.argsort(-accuracy, kind="stable")
+    return np.sort(order[: len(accuracy) // 2])
+
+
+@dataclass(frozen=True, eq=False)
+class Change:
+    """The difference between the rankings of two recipes."""
+
+    paired: Paired
+    agreed: Agreement
+    level: float
+
+    @property
+    def n_cells(self) -> int:
+        """The number of cells."""
+        return len(self.paired)
+
+    @property
+    def tau(self) -> float:
+        """Tau between runs of the two recipes with different seeds."""
+        return float(self.agreed.tau[0, 0])
+
+    @property
+    def seed_tau(self) -> float:
+        """Tau between runs of one recipe with different seeds."""
+        return float(self.agreed.seed_tau[0, 0])
+
+    @property
+    def corrected(self) -> float:
+        """Tau divided by seed tau."""
+        return self.tau / self.seed_tau
+
+    @property
+    def drop(self) -> Estimate:
+        """Seed tau minus tau, with an interval over cells."""
+        return Estimate.of(self.agreed.drop[:, 0], self.level)
+
+    @property
+    def by_seeds(self) -> Estimate:
+        """The same drop with an interval over seeds: a jackknife."""
+        [row] = seed_jackknife(self.paired, [100.0]).to_dict("records")
+        return Estimate(row["drop"], row["drop_low"], row["drop_high"])
+
+    @property
+    def points(self) -> Estimate:
+        """The difference in mean accuracy, in points, with an interval over cells and seeds."""
+        crossed = crossed_difference(self.paired)
+        return Estimate(crossed.value, crossed.low, crossed.high)
+
+
+@functools.cache
+def change(
+    tables: str,
+    first: str,
+    second: str,
+    *,
+    seeds: tuple[int, ...] = (),
+    cells: str = "all",
+    epoch: int | None = None,
+    top: float = 100.0,
+    level: float = 0.95,
+) -> Change:
+    """Compare two recipes of tables joined by `+`.
+
+    Args:
+        tables: names of released tables.
+        first: a recipe.
+        second: another one.
+        seeds: only these, if any are given.
+        cells: `all`, `upper half` or `best 5 %` by published accuracy, or `of TABLE`.
+        epoch: the epoch of the curves; the end of training if None.
+        top: only the top K % of the cells, by one of the two runs that are compared.
+        level: coverage of the interval over cells.
+    """
+    runs = (
+        _runs(tables, recipe, seeds=seeds, cells=cells, epoch=epoch) for recipe in (first, second)
+    )
+    paired = Paired.of(*runs).whole
+    before, after = paired.before, paired.after
+    sample = resampled(paired.classes, DRAWS, np.random.default_rng(0))
+    named = (before.seeds, after.seeds)
+    agreed = between_seeds(before.runs, after.runs, sample, [top], seeds=named)
+    return Change(paired, agreed, level)
+
+
+def change_of_drop(one: Change, other: Change) -> Estimate:
+    """Return the drop of `one` minus the drop of `other`, on the same cells."""
+    if not np.array_equal(one.paired.before.cells, other.paired.before.cells):
+        raise ValueError("the two drops are not of the same cells")
+    return Estimate.of((one.agreed.drop - other.agreed.drop)[:, 0])
+
+
+@functools.cache
+def _decided() -> list[dict[str, Any]]:
+    predictions: list[dict[str, Any]] = decide(_SWEEPS, published())["predictions"]
+    return predictions
+
+
+def decisions() -> dict[str, dict[str, Any]]:
+    """Return the decided predictions of plan.md by number; the second look replaces the first."""
+    notes = ("", "the second look, which decides")
+    return {row["number"]: row for row in _decided() if row["note"] in notes}
+
+
+def held(note: str) -> tuple[int, int]:
+    """Return how many of the decided lines with a note hold, and how many there are."""
+    verdicts = [row["verdict"] for row in _decided() if row["note"] == note]
+    return verdicts.count("holds"), len(verdicts)
+
+
+def held_by_seeds(tables: str = "mini+mini-init-parts") -> tuple[int, int]:
+    """Return how many predictions of E1 hold with intervals over seeds, and how many there are.
+
+    Prediction 6 has two seeds only and is not counted.
+    """
+    lines = [line for line in PLANS["E"][:7] if line.number != "6"]
+    limits = [change(tables, line.first, line.second).by_seeds for line in lines]
+    verdicts = [line.verdict(own.low, own.high) for line, own in zip(lines, limits, strict=True)]
+    return verdicts.count("holds"), len(lines)
+
+
+def cells_begun_after(tables: str, moment: str) -> tuple[int, int]:
+    """Return how many cells have all their trials begun after a moment, and all cells."""
+    rows = _rows(tables)
+    late = (pd.to_datetime(rows["started"]) > pd.Timestamp(moment)).groupby(rows["index"]).all()
+    return int(late.sum()), len(late)
+
+
+def largest_gain(tables: str) -> tuple[str, Estimate, int]:
+    """Return the recipe that gains most over `fixed`, its gain in points, and their number."""
+    recipes = set(_rows(tables)["recipe"]) - {"fixed"}
+    gains = {recipe: change(tables, "fixed", recipe).points for recipe in recipes}
+    best = max(gains, key=lambda recipe: gains[recipe].value)
+    return best, gains[best], len(gains)
+
+
+def mean_accuracy(tables: str, recipe: str, epoch: int | None = None) -> float:
+    """Return the mean accuracy over cells and seeds."""
+    return float(_runs(tables, recipe, epoch=epoch).means.mean())
+
+
+def spread(tables: str, recipe: str) -> float:
+    """Return the standard deviation of the cells' accuracies, without seed noise."""
+    runs = _runs(tables, recipe).runs
+    noise = runs.var(axis=1, ddof=1).mean() / runs.shape[1]
+    return float(np.sqrt(runs.mean(axis=1).var(ddof=1) - noise))
+
+
+@functools.cache
+def _without_training(name: str, cells: tuple[int, ...]) -> Floats:
+    if name != "synflow":
+        return proxy_scores(name, SearchSpace(np.array(cells)), "cifar10")
+    # SynFlow asks an image of ones; the images that it is given only tell the size.
+    images, labels = torch.zeros(2, 3, 32, 32), torch.zeros(2, dtype=torch.int64)
+    return net_proxy_scores([name], cells, images, labels, channels=8, cells_per_stage=1)[name]
+
+
+def _scores(tables: str, names: str, seeds: tuple[int, ...], cells: str) -> tuple[Ints, Floats]:
+    """Return cells and scores [cells, seeds]: runs, or the sum of ranks of names joined by `+`."""
+    parts, index = [], np.empty(0, dtype=np.int64)
+    for name in names.split(" + "):
+        trained = name not in _WITHOUT_TRAINING
+        runs = _runs(tables, name if trained else "fixed", seeds=seeds, cells=cells)
+        index = runs.cells
+        own = runs.runs if trained else _without_training(name, tuple(index))[:, None]
+        parts.append(own)
+    if len(parts) == 1:
+        return index, parts[0]
+    ranks = [pd.DataFrame(own).rank().to_numpy() for own in parts]
+    return index, np.sum(np.broadcast_arrays(*ranks), axis=0)
+
+
+@functools.cache
+def _predicted(tables: str, names: str, seeds: tuple[int, ...], cells: str) -> tuple[Ints, Floats]:
+    index, scores = _scores(tables, names, seeds, cells)
+    final = published()[index].to_numpy()
+    return index, published_taus(scores, final, stratified(final, published()))
+
+
+def prediction(
+    tables: str, names: str, *, seeds: tuple[int, ...] = (), cells: str = "all"
+) -> Estimate:
+    """Return tau between one run and the published accuracies, the mean over seeds.
+
+    `names` is a recipe, a score that needs no training, or several joined by ` + `: the sum of
+    their ranks.
+    """
+    return Estimate.of(_predicted(tables, names, seeds, cells)[1])
+
+
+def gain_in_prediction(
+    one: tuple[str, str],
+    other: tuple[str, str],
+    *,
+    level: float = 0.95,
+    seeds: tuple[int, ...] = (),
+    cells: str = "all",
+) -> Estimate:
+    """Return the difference of `prediction` for two pairs of tables and names, same cells."""
+    (first, mine), (second, its) = (_predicted(*pair, seeds, cells) for pair in (one, other))
+    if not np.array_equal(first, second):
+        raise ValueError("the two scores are not of the same cells")
+    return Estimate.of(mine - its, level)
+
+
+def top_ten(tables: str, names: str) -> float:
+    """Return the mean published accuracy of the ten best cells of a run, the mean over seeds."""
+    index, scores = _scores(tables, names, (), "all")
+    best = np.argsort(-scores, axis=0, kind="stable")[:10]
+    return float(published()[index[best].ravel()].mean())
+
+
+def jackknife_width(cells: int, seeds: int, *, tables: int = 200) -> float:
+    """Return the median width of the jackknife over seeds where the recipe changes nothing.
+
+    Simulated from the model of seed noise of `fixed` after 60 epochs: both recipes have the same
+    true accuracies, and no seed favours a cell.
+    """
+    rng = np.random.default_rng(0)
+    fit = SeedNoise.fit(_runs("mini-60ep", "fixed").runs)
+    widths = []
+    for true in fit.true_means(tables, rng):
+        rows = rng.choice(len(true), cells, replace=False)
+        noise = fit.run_sd[rows, None] * rng.normal(size=(2, cells, seeds))
+        [row] = seed_jackknife(Paired.of_values(*(true[rows, None] + noise)), [100.0]).to_dict(
+            "records"
+        )
+        widths.append(row["drop_high"] - row["drop_low"])
+    return float(np.median(widths))
+
+
+def base_rate() -> BaseRate:
+    """Return the base rate that the paper's search chooses for these images and this network."""
+    return choose(pd.read_csv(_EXPERIMENTS / "surface" / "base-lr" / "base-lr-curve.csv"))
+
+
+def exponent_of_rate(scaling: str) -> Estimate:
+    """Return the measured exponent in depth of the hidden layers' rate in MLPs."""
+    file = _EXPERIMENTS.parent / "notebooks" / "04_theory" / "fsc-verdicts.csv"
+    rows = pd.read_csv(file).set_index("quantity")
+    row = rows.loc[f"exponent in depth of the rate, {scaling} scaling, MLP"]
+    return Estimate(float(row["ours"]), float(row["low"]), float(row["high"]))
+
+
+def memory_of_init(epochs: int) -> dict[str, float]:
+    """Return the measured and the computed share of the init's factor that is left."""
+    kept = json.loads((_EXPERIMENTS / "checks" / "results" / "init_memory.json").read_text())
+    [row] = [row for row in kept["rows"] if row["epochs"] == epochs]
+    return row

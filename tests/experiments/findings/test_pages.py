@@ -1,0 +1,101 @@
+"""The pages of results are their templates, filled."""
+
+from __future__ import annotations
+
+import re
+
+import jinja2
+import pandas as pd
+import pytest
+from support import PROJECT
+
+from experiments.findings import __main__ as pages
+from experiments.findings.estimate import Estimate, number
+from experiments.findings.figures import draw_procedures
+
+FOLDER = PROJECT / "experiments" / "findings"
+# Numbers of plans, recipes and papers, which no table can give.
+GIVEN = {"0.025", "0.05", "0.0125", "0.09", "0.1", "0.10", "0.18", "0.46", "2.2", "2.3", "97.5"}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_stored_pages_are_the_filled_templates():
+    assert pages.main(["--check"]) == 0
+
+
+@pytest.fixture
+def small_pages(monkeypatch, tmp_path):
+    """A folder with one template, and the page that belongs to it."""
+    (tmp_path / "page.md.jinja").write_text("drop {{ against_published('analog').drop.value }}\n")
+    monkeypatch.setattr(pages, "_HERE", tmp_path)
+    monkeypatch.setattr(pages, "_FIGURES", {})
+    monkeypatch.setattr(pages, "PAGES", {"page": tmp_path / "page.md"})
+    return tmp_path / "page.md"
+
+
+def test_check_fails_where_a_page_differs_and_writes_nothing(small_pages, capsys):
+    assert pages.main([]) == 0
+    assert re.fullmatch(r"drop \d\.\d\d\n", small_pages.read_text())
+    assert pages.main(["--check"]) == 0
+    small_pages.write_text("drop 0.99\n")
+    assert pages.main(["--check"]) == 1
+    assert str(small_pages) in capsys.readouterr().err
+    assert small_pages.read_text() == "drop 0.99\n"
+
+
+def test_an_unknown_number_is_an_error():
+    with pytest.raises(jinja2.UndefinedError, match="drops"):
+        pages.filled("{{ drops('mini') }}")
+
+
+def test_numbers_are_shown_alike_everywhere():
+    shown = pages.filled("{{ a }} {{ b }} {{ c }} {{ d }}", a=0.126, b=-0.001, c=15625, d="text")
+    assert shown == "0.13 0.00 15,625 text"
+    assert str(Estimate(0.126, -0.004, 2)) == "0.13 (0.00 to 2.00)"
+    assert Estimate(0.1024, 0, 1).to(3) == "0.102 (0.000 to 1.000)"
+    assert number(49.6, 0) == "50"
+
+
+def test_intervals_of_a_page_are_counted():
+    shown = pages.filled("{{ a }} {{ a }} in {{ n_intervals }}", a=Estimate(0.1, -0.2, 0.3))
+    assert shown.endswith("in 2")
+
+
+def test_interval_is_of_the_draws_after_the_first():
+    drawn = pd.Series([5.0, *range(101)]).to_numpy()
+    assert Estimate.of(drawn) == pytest.approx((5, 2.5, 97.5))
+    assert Estimate.of(drawn, 0.9) == pytest.approx((5, 5, 95))
+
+
+@pytest.mark.parametrize("name", pages.PAGES)
+def test_no_result_is_typed_into_a_template(name):
+    text = (FOLDER / f"{name}.md.jinja").read_text()
+    text = re.sub(r"\{\{.*?\}\}|\{%.*?%\}", "", text, flags=re.DOTALL)
+    text = re.sub(
+        r"arXiv:\S+|(?:theorem|propositions|figure|E)[ .](?:[\d.]+(?: (?:to|and) )?)+", "", text
+    )
+    assert set(re.findall(r"\d+\.\d+", text)) <= GIVEN
+
+
+def test_nothing_is_said_of_experiments_that_run():
+    """The tables of plan F have no name in the templates, only the plan has."""
+    text = "".join(path.read_text() for path in FOLDER.glob("*.jinja"))
+    assert not re.findall(r"mini-(?:he-parts|all|proxy-\w+)", text)
+
+
+def test_figure_of_procedures_shows_the_stored_numbers():
+    data = draw_procedures().data
+    row = data[(data["series"] == "hardware-aware") & (data["x"] == 50)]
+    [stored] = [
+        row
+        for row in pages._stored()["retrained"]["rows"]
+        if (row["recipe"], row["top_percent"]) == ("analog", 50)
+    ]
+    assert row["y"].tolist() == [stored["tau"]]
+
+
+def test_figures_of_the_page_are_there():
+    for name in pages._FIGURES:
+        assert f"../assets/{name}.svg" in pages.PAGES["noise"].read_text()
+        assert (PROJECT / "docs" / "assets" / f"{name}.svg").stat().st_size > 1000
