@@ -142,7 +142,7 @@ def test_wheel_holds_the_packages_with_all_their_files_and_nothing_else(wheel, t
     }
     assert {"rebench/py.typed", "cells/py.typed", "rebench/runs/example.toml"} <= names
     assert "rebench/launch/cluster_files/one-job.sbatch" in names
-    for file in ("tables/surface.parquet", "curves/surface.parquet", "README.md", "croissant.json"):
+    for file in ("tables/mini.parquet", "curves/mini.parquet", "README.md", "croissant.json"):
         assert f"rebench/tables/released/{file}" in names
 
 
