@@ -74,7 +74,7 @@ def test_every_rule_that_takes_a_graph_takes_a_module_s(rule: str, rate: float):
     (mlp(), {"rule": "fsc"}, InputError, "fsc"),
     (mlp(), {"rule": "am-mup"}, InputError, "takes cells and graph codes"),
     (mlp(), {"rule": "nb201", "base_lr": 0.3}, InputError, "leave base_lr out"),
-    (nn.Linear(6, 3), {}, InputError, "no layer but its readout"),
+    (nn.Linear(6, 3), {}, InputError, "has only a readout layer"),
     (UNet(), {"rule": "exact"}, InputError, "concatenations"),
     (mlp(), {"rule": "topolgy"}, UnknownNameError, "topology"),
     (mlp(), {"rule": "one-step"}, InputError, "needs batch"),

@@ -393,7 +393,7 @@ def test_train_keeps_and_goes_on_longer(tmp_path: Path, capsys):
     size = ["--set", "skeleton.channels=2", "--set", "skeleton.cells_per_stage=1"]
     command = ["train", "284", "--dataset", "digits", *size, "--epochs", "1", "--json"]
     assert main([*command, "--longer", "1"]) == 2
-    assert "give --keep FOLDER" in capsys.readouterr().err
+    assert "add --keep FOLDER" in capsys.readouterr().err
     command += ["--keep", str(tmp_path / "nets")]
     assert main([*command, "--set", "train.keep=state"]) == 0
     for what in ("weights", "state"):
