@@ -7,7 +7,7 @@
     │   └── UnknownNameError     2  an unknown name; lists the valid names, nearest first
     ├── MissingDependencyError   1  an optional package or program is not installed
     ├── MissingDataError         1  a data set or table was not found
-    ├── UnsafeFileError          1  a file is unsafe or too large to read, or may not be ours
+    ├── UnsafeFileError          1  a file is unsafe, too large, or writable by other users
     ├── StoreError               1  records or checkpoints cannot be read or written
     │   └── ConflictError        1  two records of one trial differ
     ├── TrainingError            1  a trial cannot be trained as requested
@@ -70,7 +70,7 @@ class MissingDataError(RebenchError):
 
 
 class UnsafeFileError(RebenchError):
-    """File with forbidden content or beyond a size limit, or a file that may not be ours."""
+    """File with forbidden content, beyond a size limit, or writable by other users."""
 
 
 class StoreError(RebenchError):

@@ -80,7 +80,7 @@ def train(
         train={"keep": "weights" if keep else "nothing"},
         slurm={"device": device},
     )
-    # Specs of the built recipes: the trial's id does not depend on the spelling of a recipe.
+    # Specs of the built recipes, so that the trial's id does not depend on a recipe's spelling.
     rules = [make_recipe(rule).spec for rule in sweep.recipes]
     families = sweep.model_copy(update={"recipes": rules}).families([chosen])
     trials = [trial for family in families for trial in family]

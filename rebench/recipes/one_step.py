@@ -1,8 +1,8 @@
 """A measured learning rate: the first step moves the network as far as the base network.
 
 The movement of a network is the mean squared first-order change of pre-activations in one step on
-one batch, averaged over the layers except the readout. With batch normalisation, the change is
-measured after it; otherwise it is relative to the mean square of the pre-activations. The
+one batch. It is averaged over all layers except the readout. With batch normalisation, the change
+is measured after it; otherwise it is relative to the mean square of the pre-activations. The
 movement grows with the square of the learning rate. One central difference in float64 for each of
 the two networks therefore gives the rate. The rule works for any network that lists its layers, at
 any width. It compares two random initialisations, so the result is noisy.
