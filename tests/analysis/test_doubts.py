@@ -11,7 +11,7 @@ from scipy import stats
 from rebench.analysis import Accuracies, Paired
 from rebench.analysis.curve import rank_curve
 from rebench.analysis.doubts import _failed_by_chance, _noise_by_rank
-from rebench.analysis.left_out import _best_are_left, differ
+from rebench.analysis.left_out import _best_are_left, _outlying, differ
 from rebench.analysis.p_values import p_values_of
 
 
@@ -112,3 +112,47 @@ def test_cells_with_one_run_are_said_to_be_left_out_of_tau():
     a[:5, 1] = b[3:9, 0] = np.nan
     _, notes = rank_curve(Paired.of_values(a, b), (100,), draws=19, rng=rng)
     assert "tau and noise are of the 51 cells that have two seeds in both tables" in notes
+
+
+@pytest.mark.parametrize(("below", "outlying"), [(8.3, False), (8.5, True)])
+def test_a_run_is_far_below_at_seven_deviations_of_similar_cells(below, outlying):
+    """Squares of 2 with two degrees of freedom, whose median is 2 ln 2: deviation 1.2011."""
+    orders = list(itertools.permutations((-1.0, 0.0, 1.0)))
+    runs = np.array([orders[cell % 6] for cell in range(60)])
+    runs += 100.0 * np.random.default_rng(0).permutation(60)[:, None]
+    run = runs[7].argmin()
+    runs[7, run] = runs[7].max() - below
+    found = _outlying(_accuracies(runs))
+    assert found.sum() == outlying
+    assert found[7, run] == outlying
+    diverged = np.zeros(runs.shape, dtype=bool)
+    diverged[7, run] = True
+    assert not _outlying(_accuracies(runs, diverged)).any()
+
+
+def test_no_run_is_far_below_where_cells_have_one():
+    assert not _outlying(_accuracies([[90.0], [10.0], [91.0]])).any()
+
+
+@pytest.mark.parametrize(
+    ("ratio", "said"), [(1.45, False), (1.55, True), (0.69, False), (0.64, True)]
+)
+def test_unequal_noise_is_said_from_half_as_much_again(ratio, said):
+    rng = np.random.default_rng(2)
+    signs = rng.permutation(np.tile([-1.0, 1.0], 30))[:, None] * [0.1, -0.1]
+    true = rng.permutation(60)[:, None] * 1.0
+    _, notes = rank_curve(Paired.of_values(true + signs, true + ratio * signs), (100,), draws=19)
+    deviations = [f"{0.1 * 2**0.5:.2g}", f"{ratio * 0.1 * 2**0.5:.2g}"]
+    note = (
+        f"standard deviations of a run: before {deviations[0]}, after {deviations[1]}; the "
+        "interval of `less` allows for it"
+    )
+    assert (note in notes) is said
+
+
+@pytest.mark.parametrize(("n", "said"), [(49, True), (50, False)])
+def test_fewer_than_fifty_cells_are_said_to_be_few(n, said):
+    rng = np.random.default_rng(1)
+    a, b = (rng.normal(90, 2, (n, 1)) + rng.normal(0, 0.3, (n, 3)) for _ in range(2))
+    _, notes = rank_curve(Paired.of_values(a, b), (100,), draws=19, rng=rng)
+    assert (f"with {n} cells the test of movement sees only large changes" in notes) is said
