@@ -2,6 +2,7 @@
 
 import pytest
 
+from cells import Cell
 from rebench.data import data_spec
 from rebench.errors import InputError
 from rebench.runs import (
@@ -124,3 +125,44 @@ def test_work_counts_the_images_of_the_split(split, trained, evaluated):
 def test_shares_of_types_are_told_by_their_names_whatever_their_order():
     types = {"b": {"share": 2.0}, "a": {}}
     assert SlurmOptions(types=types).shares == (("a", 1.0), ("b", 2.0))
+
+
+def test_work_of_a_trial_is_counted_by_hand():
+    """Six convolutions in each of 15 cells and 8 other layers; 60,000 images in batches of 256.
+
+    Of 50,000 images a forward and a backward pass, as three forward, and of 10,000 a forward one.
+    """
+    trial = Trial(
+        cell="3_33_333", dataset="cifar10", recipe=RecipeSpec(name="nb201"), seed=0, epochs=12
+    )
+    layers = TimeModel(per_gflop_s=0.0, per_layer_s=1.0, source="").seconds(trial)
+    assert layers == (3 * 5 * 6 + 8) * 12 * 235
+    gflops = TimeModel(per_gflop_s=1.0, per_layer_s=0.0, source="").seconds(trial)
+    # 220.1 million multiply-adds an image, as published for the largest cell.
+    assert gflops == pytest.approx(12 * (3 * 50_000 + 10_000) * 0.22011969, rel=1e-6)
+    pools = trial.model_copy(update={"cell": Cell.parse("4_14_212")})  # 4 of 6 are layers
+    layers = TimeModel(per_gflop_s=0.0, per_layer_s=1.0, source="").seconds(pools)
+    assert layers == (3 * 5 * 4 + 8) * 12 * 235
+
+
+@pytest.mark.parametrize(
+    ("limit_s", "sizes"), [(100, [5, 5]), (99, [4, 4, 2]), (162.4, [9, 1]), (162.6, [10])]
+)
+def test_a_job_is_filled_to_four_fifths_of_its_limit_less_half_a_minute(limit_s, sizes):
+    """Ten trials of ten seconds: 0.8 x 100 - 30 = 50."""
+    trials = make_trials(1, 10)
+    alone = TimeModel(per_gflop_s=0.0, per_layer_s=1.0, source="").seconds(trials[0])
+    model = TimeModel(per_gflop_s=0.0, per_layer_s=10 / alone, source="")
+    jobs = pack(group(trials, 1), model, limit_s=limit_s, parallelism=1)
+    assert [len(job.groups) for job in jobs] == sizes
+    assert [job.seconds for job in jobs] == pytest.approx([10 * size for size in sizes])
+
+
+def test_a_trial_goes_into_the_job_whose_share_it_fills_by_half():
+    """Seven trials of 10 s in three jobs: a job ends where less than half of a trial is left."""
+    trials = make_trials(1, 7)
+    alone = TimeModel(per_gflop_s=0.0, per_layer_s=1.0, source="").seconds(trials[0])
+    model = TimeModel(per_gflop_s=0.0, per_layer_s=10 / alone, source="")
+    jobs = pack(group(trials, 1), model, limit_s=1e6, parallelism=3)
+    # Shares end at 23.3, 46.7 and 70: the third trial is half in at 25, the sixth at 55.
+    assert [len(job.groups) for job in jobs] == [2, 3, 2]
