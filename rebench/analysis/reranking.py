@@ -97,10 +97,11 @@ class Reranking(Drawable):
 
     @property
     def name(self) -> str:
-        """The two tables and the data set."""
+        """The two tables and the data set; the names of tables contain different data sets."""
         compared = f"{self.after.name} against {self.before.name}"
         together = "" if self.contrast == "recipe" else f" ({self.contrast})"
-        return f"{compared}{together}, {self.dataset}" if self.dataset else compared
+        on = f", {self.dataset}" if self.dataset and " against " not in self.dataset else ""
+        return f"{compared}{together}{on}"
 
     @property
     def chooser(self) -> str:
@@ -294,6 +295,8 @@ def compare(
         names = _names(before, after)
         rows = [_long_rows(ranked) for ranked in (before, after)]  # type: ignore[arg-type]  # tables
         chosen = _data_sets(rows, names, dataset, against_dataset)
+        if chosen[0] != chosen[1]:
+            names = [f"{name} on {on}" for name, on in zip(names, chosen, strict=True)]
         rows = [own[own["dataset"] == name] for own, name in zip(rows, chosen, strict=True)]
         splits = [{*own["split"]} for own in rows]
         if chosen[0] == chosen[1]:

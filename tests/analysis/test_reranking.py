@@ -199,6 +199,7 @@ def test_two_data_sets_are_compared_on_purpose():
     assert (found.dataset, found.split) == (
         "cifar100 against cifar10-jpeg16", "x-test against ori-test"
     )  # fmt: skip
+    assert found.name == "after on cifar100 against before on cifar10-jpeg16"
     both = pd.concat([other, second])
     with pytest.raises(InputError, match="name the data set of before"):
         rebench.compare(both, first, against_dataset="cifar10-jpeg16", **options)
