@@ -12,7 +12,7 @@ import pandas as pd
 
 from rebench.analysis.choices import TOP_PERCENT
 from rebench.analysis.concordance import MIN_CELLS
-from rebench.printable import number, probability, span
+from rebench.printable import number, printable, probability, span
 
 if TYPE_CHECKING:
     from rebench.analysis.reranking import Reranking
@@ -76,7 +76,7 @@ def rank_table(rerankings: Sequence[Reranking]) -> pd.DataFrame:
                 for name in ("tau", "seed_tau", "drop")
             }
             rows.append(
-                ({"recipe": one.after.name} if several else {})
+                ({"recipe": printable(one.after.name, keep="")} if several else {})
                 | {"K": f"{row['top_percent']:g}", "cells": f"{row['n_cells']:.0f}"}
                 | taus
                 | {"95 % CI": span(row["drop_low"], row["drop_high"]) or "-"}
@@ -166,7 +166,7 @@ def as_markdown(table: pd.DataFrame) -> str:
 
 
 def _escaped(text: str) -> str:
-    return "".join(_SPECIAL.get(one, one) for one in text)
+    return "".join(_SPECIAL.get(one, one) for one in printable(text, keep=""))
 
 
 def _latex_value(text: str) -> str:

@@ -14,6 +14,7 @@ from rebench.cli import options
 from rebench.cli.output import frame_rows, print_rows, progress, say
 from rebench.cli.reliability import print_reliability
 from rebench.errors import InputError
+from rebench.printable import printable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -230,7 +231,7 @@ def _print_values(rows: list[dict[str, object]], output: Format) -> None:
         return
     import pandas as pd
 
-    typer.echo(pd.DataFrame(rows).to_csv(index=False), nl=False)
+    typer.echo(printable(pd.DataFrame(rows).to_csv(index=False)), nl=False)
 
 
 def _files(figure: Path | None, out: Path | None) -> list[Path]:

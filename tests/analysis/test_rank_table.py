@@ -116,6 +116,14 @@ def test_caption_states_the_method_and_what_was_measured():
     assert re.search(r"(?<!\\)(?<!tau)[%_&#]", caption) is None
 
 
+def test_control_characters_of_names_are_shown():
+    one = reranking()
+    paired = replace(one.paired, after=replace(one.after, name="a\x1b[1m\nb"))
+    odd = replace(one, paired=paired)
+    assert rank_table([odd, odd])["recipe"].unique().tolist() == ["a\\x1b[1m\\nb"]
+    assert r"under a\textbackslash{}x1b[1m\textbackslash{}nb," in caption_of([odd])
+
+
 def test_result_exports_its_table_in_python(tmp_path: Path):
     one = reranking()
     assert one.to_markdown() == as_markdown(rank_table([one]))
