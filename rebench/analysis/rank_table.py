@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LEVEL",
+    "POWER",
     "alike",
     "as_latex",
     "as_markdown",
@@ -30,6 +31,9 @@ __all__ = [
 
 LEVEL: Final = 0.05
 """Level of the test: p-values up to this are called a difference."""
+
+POWER: Final = 0.8
+"""A drop is called detectable if the test finds it in this share of studies."""
 
 # Values of K that a table of several comparisons shows if no others were asked for.
 _MAIN_PERCENT: Final = (100.0, 50.0, 10.0)
@@ -91,17 +95,22 @@ def summary(rerankings: Sequence[Reranking]) -> str:
     before, n = rerankings[0].before.name, len(rerankings)
     different = [one.after.name for one in rerankings if one.p_judged <= LEVEL]
     unknown = [one.after.name for one in rerankings if math.isnan(one.p_judged)]
-    said = (
-        f"{len(different)} of {n} rankings differ from that of {before} by more than seeds explain"
-        f" (p <= {LEVEL:g}): {', '.join(different)}."
-        if different
-        else f"No difference from the ranking of {before} was detected."
-    )
-    if different and (rest := n - len(different) - len(unknown)):
-        said += f" In {rest} of {n} comparisons no difference was detected."
+    equal = [one for one in rerankings if one.p_judged > LEVEL]
+    said = []
+    if different:
+        said.append(
+            f"{len(different)} of {n} rankings differ from that of {before} by more than seeds "
+            f"explain (p <= {LEVEL:g}): {', '.join(different)}."
+        )
+    if equal:
+        found = f"In {len(equal)} of {n} comparisons with {before} no difference was detected"
+        drops = [one.detectable for one in equal if math.isfinite(one.detectable)]
+        least = " to ".join(dict.fromkeys(f"{of(drops):.2g}" for of in (min, max) if drops))
+        missed = f"; drops below {least} would often be missed (power below {100 * POWER:.0f} %)"
+        said.append(f"{found}{missed if drops else ''}.")
     if unknown:
-        said += f" No p-value could be computed for {', '.join(unknown)}."
-    return said
+        said.append(f"No p-value could be computed for {', '.join(unknown)}.")
+    return " ".join(said)
 
 
 def legend(rerankings: Sequence[Reranking]) -> str:

@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Final, Literal, TypeAlias, get_args
+from typing import Annotated, Literal, TypeAlias, get_args
 
 import numpy as np
 import pandas as pd
@@ -20,7 +20,14 @@ from rebench.analysis.concordance import MIN_CELLS
 from rebench.analysis.curve import rank_curve
 from rebench.analysis.improvement import improvement
 from rebench.analysis.paired import Accuracies, Paired, read_accuracies
-from rebench.analysis.rank_table import LEVEL, as_latex, as_markdown, caption_of, rank_table
+from rebench.analysis.rank_table import (
+    LEVEL,
+    POWER,
+    as_latex,
+    as_markdown,
+    caption_of,
+    rank_table,
+)
 from rebench.analysis.ranking import of_means, seed_jackknife
 from rebench.analysis.replicates import assumed_equal
 from rebench.analysis.seed_noise import Rng
@@ -32,9 +39,6 @@ from rebench.tables import Table, open_table
 from rebench.tables.columns import MEAN_SEED, REQUIRED, usual_split
 
 __all__ = ["Contrast", "Reranking", "compare", "rerank", "third_table"]
-
-# A drop is called detectable where the test would find it in so large a share of studies.
-_POWER: Final = 0.8
 
 Contrast: TypeAlias = Literal["recipe", "pipeline", "pipeline and recipe"]
 """The difference between two tables. The published table was also trained by other code."""
@@ -146,6 +150,13 @@ class Reranking(Drawable):
         return float(self._whole["ratio"])
 
     @property
+    def detectable(self) -> float:
+        """The drop that is detected with a power of 80 % at the largest K; NaN without interval."""
+        # The upper half of the interval is 1.96 standard errors.
+        error = (self.drop[2] - self.drop[0]) / special.ndtri(0.975)
+        return float((special.ndtri(1 - LEVEL / self.comparisons) + special.ndtri(POWER)) * error)
+
+    @property
     def _whole(self) -> pd.Series[float]:
         return self.moved.nlargest(1, "top_percent").iloc[0]
 
@@ -237,13 +248,10 @@ class Reranking(Drawable):
     def _limits(self, row: pd.Series[float]) -> list[str]:
         """Return the smallest drop that would have been detected, and a tau above seed tau."""
         said = []
-        # The upper half of the interval is 1.96 standard errors.
-        error = (row["drop_high"] - row["drop"]) / special.ndtri(0.975)
-        reach = special.ndtri(1 - LEVEL / self.comparisons) + special.ndtri(_POWER)
-        if math.isfinite(error):
+        if math.isfinite(self.detectable):
             said.append(
-                f"With {row['n_cells']:,.0f} cells a drop below {reach * error:.2g} would often be "
-                f"missed (power below {100 * _POWER:.0f} %)."
+                f"With {row['n_cells']:,.0f} cells a drop below {self.detectable:.2g} would often "
+                f"be missed (power below {100 * POWER:.0f} %)."
             )
         if row["drop_high"] < 0:
             said.append(

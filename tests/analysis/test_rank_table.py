@@ -69,12 +69,18 @@ def test_summary_names_the_rankings_that_differ():
         replace(one, p_adjusted=p_value, comparisons=3) for p_value in (0.05, 0.051, float("nan"))
     ]
     name = "topology(base_lr=0.46)"
+    missed = f"drops below {found[0].detectable:.2g} would often be missed (power below 80 %)."
     assert summary(found) == (
         f"1 of 3 rankings differ from that of benchmark by more than seeds explain (p <= 0.05): "
-        f"{name}. In 1 of 3 comparisons no difference was detected. No p-value could be computed "
-        f"for {name}."
+        f"{name}. In 1 of 3 comparisons with benchmark no difference was detected; {missed} "
+        f"No p-value could be computed for {name}."
     )
-    assert summary(found[1:2] * 2) == "No difference from the ranking of benchmark was detected."
+    wide = replace(one, moved=one.moved.assign(drop_high=9.0), p_adjusted=0.2, comparisons=3)
+    assert summary([found[1], wide]) == (
+        "In 2 of 2 comparisons with benchmark no difference was detected; drops below "
+        f"{found[1].detectable:.2g} to {wide.detectable:.2g} would often be missed (power below "
+        "80 %)."
+    )
     assert legend(found) == (
         "K: the top K % of the cells by benchmark. p: over all K and 3 comparisons (Holm). "
         "No tau at K = 10, 5, 1: fewer than 10 cells, or all tied."
