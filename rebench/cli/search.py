@@ -47,25 +47,25 @@ Repeats = Annotated[int, typer.Option(help="Independent runs of each algorithm."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Searching:
-    """Whose accuracies are searched and what an algorithm sees of them."""
+    """Accuracies to search, and the signal that an algorithm gets."""
 
     dataset: options.Dataset = None
     recipe: options.Recipe = None
     epochs: Annotated[
         list[int] | None,
-        typer.Option(help="Fidelity to offer; repeat for more. Default: the table's own."),
+        typer.Option(help="Epochs of a fidelity; repeat for more. Default: all in the table."),
     ] = None
     fidelity: Annotated[
         Literal["runs", "curve"],
         typer.Option(
-            help="What Hyperband and BOHB see: runs of several lengths, or epochs of one run's "
-            "curve, as the benchmark's authors do (--epochs names them; default: all, a third, a "
-            "ninth).",
+            help="Fidelities of Hyperband and BOHB: separate runs of several lengths, or epochs of "
+            "one run's curve, as in the benchmark authors' protocol (choose them with --epochs; "
+            "default: all, a third, a ninth).",
         ),
     ] = "runs"
     on_test: Annotated[
         bool,
-        typer.Option("--on-test", help="Search on test accuracy although there is validation."),
+        typer.Option("--on-test", help="Search on test accuracy, even with validation accuracy."),
     ] = False
     signal: Annotated[
         str | None,
@@ -73,18 +73,19 @@ class Searching:
     ] = None
     times: Annotated[
         str | None,
-        typer.Option(help="Another table whose times are the clock, if the table has none."),
+        typer.Option(help="Another table that gives the times, if the table has none."),
     ] = None
     trained: Annotated[
         Path | None,
         typer.Option(
             metavar="RUN",
-            help="Predictors know proxies of the networks that this run has kept; of their cells.",
+            help="Give predictors the proxies of the networks kept by this run; only their cells "
+            "are searched.",
         ),
     ] = None
 
     def open(self, *names: str) -> list[SearchTable]:
-        """Open one table, or two that are searched in the same way over the cells of both."""
+        """Open one table, or two with the same signal over the cells of both."""
         from rebench.search.proxies import image_batch, knowing
         from rebench.search.tabular import search_tables
         from rebench.tables import open_table
@@ -108,18 +109,18 @@ class Searching:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spending:
-    """How long an algorithm may search: in simulated seconds or in evaluations, not both."""
+    """Budget of an algorithm, in simulated seconds or in evaluations, not both."""
 
     seconds: Annotated[
         float | None, typer.Option(help="Budget in simulated GPU-seconds.", min=1)
     ] = None
     evaluations: Annotated[
         float | None,
-        typer.Option(help="Budget in runs at the signal's epochs instead.", min=1),
+        typer.Option(help="Budget in runs at the signal's epochs, instead of seconds.", min=1),
     ] = None
 
     def budget(self, tables: Sequence[SearchTable]) -> Budget:
-        """What was asked for, or what papers allow; no more than it takes to know these tables."""
+        """Return the requested or the papers' budget, at most the cost of all cells."""
         from rebench.search import Budget
         from rebench.search.run import affordable, paper_budget
 
@@ -130,7 +131,7 @@ class Spending:
         spent = affordable(wanted, tables)
         if spent != wanted:
             warn(
-                f"{wanted} are more than each of the {len(tables[0].space):,} cells takes once:"
+                f"A budget of {wanted} is more than the cost of all {len(tables[0].space):,} cells:"
                 f" searched with {spent}"
             )
         return spent
@@ -163,7 +164,7 @@ def run(
     seed: options.Seed = 0,
     as_json: options.AsJson = False,
 ) -> None:
-    """Run one algorithm on a table; print what it answers and what that is worth.
+    """Run one algorithm on a table; print its answers and their final accuracies.
 
     Example: rebench search run rea mini@topology --evaluations 20
     """
@@ -222,7 +223,7 @@ def compare_tables(
     spending: Spending,
     repeats: Repeats = 500,
     reruns: Annotated[
-        int, typer.Option(help="Tables of other seeds to search for the noise baseline.", min=0)
+        int, typer.Option(help="Resampled tables to search, for the seed baseline.", min=0)
     ] = 0,
     out: Annotated[
         Path | None, typer.Option(help="Name of the figures to save, without a suffix.")
@@ -231,10 +232,10 @@ def compare_tables(
     force: options.Force = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Compare algorithms on one table, or how two tables rank them.
+    """Compare algorithms on one table, or their rankings on two tables.
 
-    Two tables are searched over the cells that both hold and in the same way: if only one has a
-    validation split, or times, neither uses them.
+    Two tables are searched over the cells of both and in the same way: on validation accuracy, or
+    with times, only if both have them. A table with validation accuracy only is reported on it.
 
     Example: rebench search compare mini@fixed mini@topology --repeats 100
     """
@@ -309,7 +310,7 @@ def proxies(
 
     Parameters and FLOPs are the baselines. With --proxy a random sample of the cells is built,
     initialised and scored on one batch of real images; every proxy is then ranked on that sample.
-    With --trained it is of the cells that a run has kept, each the network of its first seed.
+    With --trained the sample is of the cells with networks kept by a run, those of the first seed.
 
     Example: rebench search proxies mini@fixed --proxy naswot --cells 50
     """
@@ -355,7 +356,7 @@ def proxies(
 
 
 def _kept(run: Path, dataset: str, recipe: str | None) -> dict[int, KeptNetwork]:
-    """The network that a run has kept of each cell: that of its first seed."""
+    """Return the network of each cell that a run has kept, that of its first seed."""
     from rebench.train import kept_networks
 
     networks = kept_networks(run, dataset=dataset, network="rebench", recipe=recipe)

@@ -1,7 +1,7 @@
-"""What an export says of itself: where its values come from, what is missing, who wrote it.
+"""Description of an export: source of its values, missing cells, version of rebench.
 
-It lies as JSON beside the export, and a short form of it within, so that a generated table is not
-taken for the benchmark wherever the file goes.
+It is written as JSON next to the export. A short form is inside the export, so that a generated
+table is not mistaken for the benchmark.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ OnProgress: TypeAlias = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exported:
-    """What an export wrote; `missing` counts the cells of the space that are not in it."""
+    """Result of an export; `missing` is the number of cells of the space that are not in it."""
 
     path: Path
     cells: int
@@ -54,7 +54,7 @@ def written(
     force: bool,
     notes: tuple[str, ...] = (),
 ) -> Iterator[Path]:
-    """Give a path to write to; it becomes `out` whole or not at all, with its JSON beside it."""
+    """Yield a path to write to; without an error it becomes `out`, and its JSON is written."""
     if out.exists() and not force:
         raise InputError(f"{out} exists; give another name, or --force to replace it")
     if not cells:
@@ -71,7 +71,7 @@ def written(
     except OSError as error:
         raise StoreError(f"cannot write {out}: {error.strerror or error}") from error
     finally:
-        with contextlib.suppress(OSError):  # or it would hide what is wrong
+        with contextlib.suppress(OSError):  # or it would hide the first error
             _remove(unfinished)
 
 

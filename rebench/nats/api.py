@@ -1,9 +1,8 @@
 """`ReBench`: the calls of ``nats_bench``'s topology API, answered from tables.
 
-It is the package's own class with other data behind it: what is asked most is answered from the
-tables' arrays, the rest by the package's own code over objects made when they are needed. Its
-habits are kept, the surprising ones too: 12 epochs unless `hp` says 200, and a random seed unless
-`is_random` says otherwise.
+It is a subclass of the package's class. The most frequent calls are answered from the tables'
+arrays, the others by the package's code over objects that are made when needed. Defaults are those
+of the package: 12 epochs (`hp`) and a random seed (`is_random`).
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ _COMMENT: Final = (
 
 
 class NotHeldError(MissingDataError, KeyError):
-    """What the tables do not hold: to code that catches the package's errors, a KeyError."""
+    """Error for a value that the tables do not have; a KeyError, as in the package."""
 
     __str__ = Exception.__str__  # a KeyError's would be in quotes
 
@@ -65,14 +64,14 @@ class _Info(dict[str, Any]):
 
 
 class _Results(Mapping[int, Mapping[str, Any]]):
-    """``arch2infos_dict``: the package's objects of a cell, made when first asked for."""
+    """``arch2infos_dict``: the package's objects of a cell, made at the first query."""
 
     def __init__(self, choice: Choice) -> None:
         self._choice = choice
 
     @functools.cached_property
     def held(self) -> frozenset[int]:
-        """The cells that any table holds."""
+        """Cells that any table has."""
         return frozenset(self._choice.cells.tolist())
 
     def __getitem__(self, index: int) -> Mapping[str, Any]:
@@ -92,16 +91,16 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
 
     A metric that no table has is absent from an answer, and asking for it is a `NotHeldError` (a
     KeyError) that names it. A value that a row lacks is NaN, and a time None. Means over unknown
-    seeds answer with ``is_random=False`` only. What the package prints of a cell has NaN for what
-    is absent.
+    seeds answer with ``is_random=False`` only. Texts of the package about a cell show NaN for
+    absent metrics.
 
-    `source_of` says which table answers: of two the re-trained one where it has a record.
+    If a run has a record, the run answers, otherwise the published table; see `source_of`.
 
     Args:
         published: the benchmark, ingested: a table or its path.
         retrained: a run: a table, its folder or its ``results.parquet``.
-        recipe: whose trials of the run to take, where it holds several recipes.
-        for_search: let search scripts run that ask for what the tables do not have, by the
+        recipe: recipe to take from a run with several recipes.
+        for_search: serve search scripts that ask for values which the tables lack, by the
             substitutes of `rebench.nats.searchable.for_search`; `filename` lists them.
         verbose: print every call, as the package does.
     """
@@ -144,15 +143,15 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
 
     @property
     def evaluated_indexes(self) -> set[int]:
-        """The cells that any table holds, as the package calls them."""
+        """Cells that any table has, under the package's name."""
         return set(self.arch2infos_dict.held)
 
     @evaluated_indexes.setter
     def evaluated_indexes(self, _: object) -> None:
-        """Ignore what the package's own loading sets: the tables know."""
+        """Ignore the value that the package's loading code sets."""
 
     def source_of(self, arch: int | str, dataset: str, hp: int | str = "12") -> str:
-        """Where a cell's values come from: ``published``, ``retrained``, ``generated``."""
+        """Return the source of a cell's values: ``published``, ``retrained``, ``generated``."""
         index = Cell.find(arch).index
         known = str(hp) in self._avaliable_hps
         table = self._choice.table(index, dataset, int(hp)) if known else None
@@ -161,7 +160,7 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
         return table.origin
 
     def _lacking(self, what: object, dataset: object, hp: object) -> str:
-        """The message for what no table holds."""
+        """Return the message for values that no table has."""
         held: dict[str, list[int]] = {}
         for key in sorted(self._choice.keys):
             lengths = held.setdefault(key.dataset, [])
@@ -171,7 +170,7 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
 
     @contextlib.contextmanager
     def _naming_what_is_held(self, dataset: object, hp: object) -> Iterator[None]:
-        """Let a bare KeyError of the package's code say what could be asked."""
+        """Add the available data sets and epochs to a bare KeyError of the package's code."""
         try:
             yield
         except NotHeldError:
@@ -187,7 +186,7 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
         hp: int | str = "12",
         is_random: bool | int = True,
     ) -> dict[str, Any]:
-        """The metrics of a cell, with the package's keys."""
+        """Return the metrics of a cell, with the package's keys."""
         number = int(self.query_index_by_arch(index))
         values = self._find(number, dataset, hp)
         if values is None:
@@ -200,8 +199,8 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
                 answer = ask(number, is_random, _comment(dataset, hp))
         elif iepoch < values.epochs and not values.table.has_curves:
             raise NotHeldError(
-                f"iepoch asks for a curve and {values.table.name} has none beside it; ingest "
-                f"the benchmark with curves, or keep a run's curves.parquet beside its results"
+                f"iepoch asks for a curve, and {values.table.name} has no file of curves; ingest "
+                f"the benchmark with curves, or keep a run's curves.parquet next to its results"
             )
         if answer is None:
             with self._naming_what_is_held(dataset, hp):
@@ -219,7 +218,7 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
         hp: int | str = "12",
         account_time: bool = True,
     ) -> tuple[float, float | None, float, float]:
-        """Validation accuracy, latency, time cost and the time used so far."""
+        """Return validation accuracy, latency, time cost and the time used so far."""
         if dataset not in _SIMULATED:
             raise ValueError(f"Invalid dataset name : {dataset} vs {_SIMULATED}")
         index = self.query_index_by_arch(arch)
@@ -244,7 +243,7 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
         return accuracy, latency, seconds, self._used_time
 
     def get_cost_info(self, index: int, dataset: str, hp: int | str = "12") -> dict[str, Any]:
-        """FLOPs (M), parameters (M), latency and times, with the package's keys."""
+        """Return FLOPs (M), parameters (M), latency and times, with the package's keys."""
         values = self._find(index, dataset, hp) if isinstance(index, int) else None
         if values is not None and not self.verbose:
             return values.cost_info(index)
@@ -260,10 +259,9 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
         hp: Any = "12",
         enforce_all: bool | None = None,
     ) -> tuple[int, float | None]:
-        """Index and mean accuracy of the best cell that keeps the limits.
+        """Return index and mean accuracy of the best cell within the limits.
 
-        A cell without a value is an error, as it is to the package; one whose training diverged
-        is passed over.
+        A cell without a value is an error, as in the package; diverged cells are skipped.
         """
         if enforce_all:
             raise AssertionError("enforce_all=True asks for fast_mode=True, and tables have none")
@@ -279,7 +277,7 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
                     means = np.where(getattr(values, name) > limit, np.nan, means)
             accuracy[cells] = means[cells]
             plain[cells] = values.is_plain(split)[cells]
-        # What is no plain case is put to the package's own objects, for their answer or error.
+        # Other cases are answered by the package's objects, or by their error.
         for index in self._choice.cells[~plain[self._choice.cells]].tolist():
             with self._naming_what_is_held(dataset, hp):
                 results = self.arch2infos_dict[index][hp]
@@ -293,7 +291,7 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
         return best, float(accuracy[best])
 
     def statistics(self, dataset: str, hp: int | str) -> dict[int, int]:
-        """How many cells have how many trials of a data set."""
+        """Return the number of cells by their number of trials of a data set."""
         choice, hp = self._choice, str(hp)
         if dataset not in (*BENCHMARK, *choice.datasets):
             raise ValueError(f"{dataset} not in {list(BENCHMARK)}")
@@ -306,7 +304,7 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
         return dict(zip(trials.tolist(), cells_with.tolist(), strict=True))
 
     def _of_tables(self, dataset: str, hp: Any) -> list[tuple[NDArray[np.bool_], Values]]:
-        """The cells that each table answers for, with its arrays; none for another `hp`."""
+        """Return the cells of each table with its arrays; empty for another `hp`."""
         if hp not in self._avaliable_hps:
             return []
         which = self._choice.which(dataset, int(hp))
@@ -317,14 +315,14 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
         ]
 
     def reload(self, archive_root: str | None = None, index: int | None = None) -> None:
-        """Refuse: the answers come from tables, not from a folder of the package's files."""
+        """Raise an error: answers come from tables, not from a folder of the package's files."""
         raise InputError(
             f"ReBench reads no folder of pickles (archive_root={archive_root!r}, index={index}); "
             f"ingest it and open the table"
         )
 
     def _find(self, index: int, dataset: str, hp: int | str) -> Values | None:
-        """The arrays that answer, or None where the package's own code shall complain."""
+        """Return the arrays with the answer, or None if the package's code raises the error."""
         text = str(hp)
         if text not in self._avaliable_hps or not 0 <= index < SPACE_SIZE:
             return None

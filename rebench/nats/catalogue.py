@@ -1,4 +1,4 @@
-"""What is read of others: who published it, its files, and how they are had."""
+"""Published benchmarks of others: authors, files, and how to get them."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Published:
 
     Attributes:
         url: where the file is.
-        largest_bytes: what it can weigh at most.
-        by_hand: what to do where there is no such file.
+        largest_bytes: largest size of the file.
+        by_hand: instructions for people, if a program cannot fetch the file.
         wheel: the pinned wheel of the package index that holds it, if one does.
         is_surface: whether it holds accuracies at many learning rates.
     """
@@ -34,7 +34,7 @@ class Published:
 
     @property
     def file(self) -> str:
-        """What the file is called."""
+        """Name of the file."""
         return self.url.rpartition("/")[2]
 
 
@@ -49,7 +49,7 @@ SURFACES: Final = tuple(name for name, known in PUBLISHED.items() if known.is_su
 
 
 def fetchable(name: str) -> Published:
-    """A published benchmark that a program can fetch; of another the error says how people do."""
+    """Return a published benchmark that a program can fetch; else the error gives instructions."""
     if name not in PUBLISHED:
         raise UnknownNameError("published benchmark", name, PUBLISHED)
     if not PUBLISHED[name].url and PUBLISHED[name].wheel is None:

@@ -49,12 +49,12 @@ class Choice:
 
     @property
     def has_curves(self) -> bool:
-        """Whether per-epoch curves lie beside every table."""
+        """Whether every table has per-epoch curves."""
         return all(table.has_curves for table in self.tables)
 
     @functools.cached_property
     def cells(self) -> NDArray[np.int64]:
-        """The cells that any table holds anything of."""
+        """Cells with any value in any table."""
         trainings = {(key.dataset, key.epochs) for key in self.keys}
         held = [self.which(*training) >= 0 for training in trainings]
         return np.flatnonzero(np.any(held, axis=0))
@@ -81,5 +81,5 @@ def _check_same_network(retrained: Table) -> None:
         raise InputError(
             f"{retrained.name} trained networks of {retrained.skeleton[0]} channels and "
             f"{retrained.skeleton[1]} cells a stage, not the benchmark's 16 and 5, so published "
-            f"values cannot stand in for missing ones: give the re-trained table alone"
+            f"values cannot replace missing ones: give the re-trained table only"
         )

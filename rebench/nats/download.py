@@ -2,7 +2,7 @@
 
 The bytes that arrived stay in ``.NAME.part`` next to the file until it is complete, with the
 server's mark of its version (ETag or date). Only the same version is resumed. The length must be
-the one that the server announced.
+the announced length.
 
 pooch cannot resume, and a file of 36 GB must, so pooch computes the hash only. Resuming costs about
 50 lines here. On top of pooch's downloader it costs about 70.
@@ -53,7 +53,7 @@ def download(
     largest_bytes: int,
     on_progress: _OnProgress = lambda _done, _total: None,
 ) -> Downloaded:
-    """Fetch a file; one that is there already is left alone.
+    """Fetch a file; a file that exists is not changed.
 
     Args:
         url: address of the file: https, or http on this machine.
@@ -61,7 +61,7 @@ def download(
         largest_bytes: largest size that is accepted.
         on_progress: called with the number of bytes that arrived and with their total.
     """
-    import pooch  # with its network stack, needed here alone
+    import pooch  # with its network stack, needed only here
 
     _check_url(url)
     part = target.with_name(f".{target.name}.part")
@@ -110,7 +110,7 @@ def _fetch_part(url: str, part: Path, largest_bytes: int, on_progress: _OnProgre
 
 
 def _request_rest(url: str, part: Path, largest_bytes: int, on_progress: _OnProgress) -> None:
-    """Make one request for what is not there yet."""
+    """Make one request for the missing bytes."""
     done, version = _begun(part)
     headers = {"Accept-Encoding": "identity", "User-Agent": "rebench"}
     if done:
@@ -125,7 +125,7 @@ def _request_rest(url: str, part: Path, largest_bytes: int, on_progress: _OnProg
                 raise http.client.HTTPException(f"a part that was not asked for, not {done}-")
             total = int(extent[2])
         else:
-            _drop(part)  # before its mark changes: no version may stand over bytes of another
+            _drop(part)  # before its mark changes: a mark belongs to bytes of its version
             length = told.get("Content-Length", "")
             if not length.isdecimal():
                 raise MissingDataError(

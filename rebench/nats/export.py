@@ -24,13 +24,13 @@ from rebench.nats.packaged import cell_states
 __all__ = ["export_nats", "export_pth"]
 
 _LATENCY: Final = "a latency that was not measured is [-1.0], which the package reads as none"
-# Its memo opcodes name their places, so that these can be used anew for every cell.
+# Its memo opcodes have explicit places, which every cell can use again.
 _PROTOCOL: Final = 2
-# What is compressed at once, 53 kB a cell without curves: bzip2's blocks are of 900 kB.
+# Cells in one compressed block, at 53 kB a cell without curves: bzip2's blocks have 900 kB.
 _BLOCK_CELLS: Final = 16
-# What a .pth file calls the benchmark's two trainings.
+# Names of the benchmark's two trainings in a .pth file.
 _TRAININGS: Final = {"less": "12", "full": "200"}
-# What torch writes before an object, in the format of its files before version 1.6.
+# Header of torch's files before version 1.6.
 _TORCH: Final = (
     0x1950A86A20F9469CFC6C,
     1001,
@@ -54,8 +54,8 @@ def export_nats(
     """Write every cell that has values, as a ``-simple`` folder or as one file.
 
     ``nats_bench.create(out, "tss", fast_mode=True)`` opens the folder, ``fast_mode=False`` the
-    file. What the tables do not hold is not there: a cell without values has no entry, nor has a
-    data set.
+    file. A cell or a data set without values has no entry. A metric that the package requires and
+    the tables do not have is NaN (see `rebench.nats.packaged`).
 
     Args:
         choice: which tables answer.
@@ -118,7 +118,7 @@ def _trainings(index: int, choice: Choice) -> dict[str, Any]:
 
 
 def _whole_space(choice: Choice) -> dict[str, Any]:
-    """What a file of the package begins with; ``rebench`` says whose values follow."""
+    """Return the beginning of a file of the package; ``rebench`` names the source of its values."""
     archs = [str(Cell.from_index(index)) for index in range(SPACE_SIZE)]
     return {"meta_archs": archs, "total_archs": SPACE_SIZE, "rebench": marker(choice)}
 
@@ -144,9 +144,9 @@ def _write_file(choice: Choice, path: Path, on_progress: OnProgress) -> None:
 def _space(
     choice: Choice, make: Callable[[int, Choice], dict[str, Any]], on_progress: OnProgress
 ) -> Iterator[bytes]:
-    """The one pickle of all cells in parts, of which one at a time is in memory.
+    """Yield the pickle of all cells in parts, with one part at a time in memory.
 
-    It pays: 2,000 cells take 24 MB more of memory instead of 827, and the space has 15,625.
+    For 2,000 cells this takes 24 MB of memory instead of 827.
     """
     yield b"\x80%c}" % _PROTOCOL
     whole = {**_whole_space(choice), "evaluated_indexes": choice.cells.tolist()}
@@ -160,11 +160,11 @@ def _space(
 
 
 def _pushed(value: Any) -> bytes:
-    """What pushes a value: its pickle without beginning and end."""
+    """Return the opcodes that push a value: its pickle without beginning and end."""
     return pickle.dumps(value, _PROTOCOL)[2:-1]
 
 
 def _compressed(parts: Iterator[bytes]) -> Iterator[bytes]:
-    """Parts compressed in threads, beside the making of what comes next, in their order."""
+    """Compress parts in threads while the next ones are made; yield them in order."""
     pool = joblib.Parallel(cores(), prefer="threads", return_as="generator")
     return iter(pool(joblib.delayed(bz2.compress)(part) for part in parts))

@@ -21,19 +21,19 @@ from rebench.tables.table import Table
 
 __all__ = ["Values", "eval_order"]
 
-# Which splits stand behind the package's words, by data set; other data sets are like CIFAR-100.
+# Splits of the package's words, by data set; other data sets are like CIFAR-100.
 _WORDS: Final = {
     "cifar10-valid": (("valid", "x-valid"), ("test", "ori-test")),
     "cifar10": (("test", "ori-test"),),
 }
 _OTHER_WORDS: Final = (("valid", "x-valid"), ("test", "x-test"), ("valtest", "ori-test"))
 
-# The benchmark's short training, whose trials were evaluated by another script.
+# The benchmark's short training, which another script evaluated.
 _SHORT_EPOCHS: Final = 12
 
 
 def eval_order(dataset: str, epochs: int) -> tuple[str, ...]:
-    """The order in which the benchmark's trials list what they were evaluated on."""
+    """Return the splits in the order in which the benchmark's trials list them."""
     if dataset == "cifar10-valid" or epochs == _SHORT_EPOCHS:
         return ("x-valid", "x-test", "ori-test")
     return ("ori-test", "x-valid", "x-test")
@@ -53,7 +53,7 @@ class Values:
         }
         self._any = next(iter(self._groups.values()))
         words = _WORDS.get(dataset, _OTHER_WORDS)
-        # Means over unknown seeds belong to no trial, and answer for the mean over trials alone.
+        # Means over unknown seeds belong to no trial: they are answers for the mean over trials.
         self._of_means = {
             word: table.group(dataset, split, epochs)
             for word, split in words
@@ -80,7 +80,7 @@ class Values:
 
     @functools.cached_property
     def n(self) -> NDArray[np.int64]:
-        """How many trials each cell has."""
+        """Number of trials of each cell."""
         if self._complete:
             return self._any.n
         frames = [pd.DataFrame(g.present, columns=g.seeds) for g in self._groups.values()]
@@ -88,10 +88,10 @@ class Values:
         return present.sum(axis=0).to_numpy()
 
     def is_plain(self, split: str) -> NDArray[np.bool_]:
-        """For which cells `mean_accuracy` and the costs are what the package answers.
+        """Return the cells for which `mean_accuracy` and the costs are the package's answers.
 
-        It stops with an error where a trial lacks the split, or its times beside other times; of
-        costs that disagree it knows itself which to trust.
+        The package raises an error if a trial lacks the split, or lacks its times and has those of
+        another split. For costs that disagree it has its rule.
         """
         group = self._groups.get(split)
         if group is None:
@@ -113,9 +113,9 @@ class Values:
     def more_info(
         self, index: int, is_random: bool | int, comment: str | None
     ) -> dict[str, Any] | None:
-        """The package's ``get_more_info``, or None where it is no plain case.
+        """Return the package's ``get_more_info``, or None where its code must answer.
 
-        Its remark on CIFAR-10, `comment`, stands between training and evaluations.
+        Its remark on CIFAR-10, `comment`, is placed between training and evaluations.
         """
         if not self._complete:
             return None
@@ -177,7 +177,7 @@ class Values:
         return info if seeds and len(info) > (comment is not None) else None
 
     def means_info(self, index: int) -> dict[str, Any]:
-        """Return the metrics of splits of which the table has means over seeds alone."""
+        """Return the metrics of splits with means over seeds only."""
         info: dict[str, Any] = {}
         for word, group in self._of_means.items():
             if group.n[index]:
@@ -226,7 +226,7 @@ class Values:
         return info
 
     def mean_accuracy(self, split: str) -> NDArray[np.float64]:
-        """Every cell's mean accuracy on a split, NaN where there is none."""
+        """Return every cell's mean accuracy on a split, NaN without a value."""
         for group in (*self._groups.values(), *self._of_means.values()):
             if group.key.split == split:
                 return group.mean("accuracy")
@@ -244,7 +244,7 @@ class Values:
 
     @functools.cached_property
     def _costs_agree(self) -> NDArray[np.bool_]:
-        """For which cells all trials say the same of what the network costs."""
+        """Whether all trials of a cell agree about the cost of the network."""
         group = self._any
         agree = np.ones(len(group.present), dtype=bool)
         for name in ("mflops", "params_m"):

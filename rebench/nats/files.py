@@ -37,7 +37,7 @@ _MOST_CURVE_EPOCHS: Final = 50_000
 
 @dataclass(slots=True)
 class CellResults:
-    """What one or more files hold, as columns: final values, and per-epoch curves as lists."""
+    """Contents of one or more files, as columns: final values, and per-epoch curves as lists."""
 
     rows: dict[str, list[Any]] = field(
         default_factory=lambda: {name: [] for name in BENCHMARK_COLUMNS}
@@ -48,13 +48,13 @@ class CellResults:
 
 
 def file_index(name: str) -> int | None:
-    """Which cell a file of that name holds, or None where it holds none."""
+    """Return the cell of a file with this name, or None for other names."""
     match = _NAME.fullmatch(name)
     return int(match.group(1)) if match else None
 
 
 def decompress(data: bytes, what: str) -> bytes:
-    """What a bzip2 file holds, as long as it is no larger than such files are."""
+    """Return the contents of a bzip2 file, within the largest size of such files."""
     limit = min(LARGEST_BYTES, max(_SMALL_BYTES, _LARGEST_RATIO * len(data)))
     content = b""
     while data:
@@ -161,7 +161,7 @@ def _trial_rows(
         metrics = (trial[key] for key in ("eval_acc1es", "eval_losses", "eval_times"))
         curves.append((name, *metrics, f"{name}@"))
     for split, accuracies, losses, times, prefix in curves:
-        # What is missing at the last epoch was never evaluated after training.
+        # A split without the last epoch was never evaluated after training.
         last: Any = f"{prefix}{epochs - 1}" if prefix else epochs - 1
         if last not in _mapping(accuracies, "accuracies"):
             continue
@@ -185,7 +185,7 @@ def _trial_rows(
 
 
 def _within(column: str, numbers: list[Any]) -> list[Any]:
-    """Numbers of a column as its rule wants them; None is what was not measured."""
+    """Return the numbers of a column after its checks; None is a missing measurement."""
     rule = RULES[column]
     for number in numbers:
         # A loss that is not a number is that of a run which diverged.

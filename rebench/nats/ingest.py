@@ -1,7 +1,7 @@
 """Files of the benchmark, or of a learning-rate surface, to one table, without trusting any.
 
-The benchmark's are read in parallel, in parts of a few cells. A finished part lies beside the
-output until all are there, so an interrupted ingest goes on where it stopped.
+The benchmark's files are read in parallel, in parts of a few cells. A finished part is kept next to
+the output until all are finished, so that an interrupted ingest can resume.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _SURFACES: Final = {"nas-hpo-bench-ii": read_nas_hpo_bench, "jahs-bench-201": re
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ingested:
-    """What an ingest wrote; `missing` counts the space's cells that the source does not hold."""
+    """Result of an ingest; `missing` is the number of cells that the source does not have."""
 
     path: Path
     curves: Path | None = None
@@ -86,7 +86,7 @@ class _Member:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A run of cells to be read by one worker, and where its result lies until all are there."""
+    """Cells that one worker reads, and the files of its result until all parts are finished."""
 
     members: tuple[tuple[int, _Member], ...]
     rows: Path
@@ -116,7 +116,7 @@ def ingest(
             long table (see `read_long_file`).
         out: the Parquet file to write.
         jobs: processes that read, one a core by default.
-        curves: also write the per-epoch curves, to a second file beside `out`.
+        curves: also write the per-epoch curves, to a second file next to `out`.
         epochs: after how many epochs a file's means were taken (see `read_long_file`).
         fractions: whether a file's accuracies are shares of 1, not percent.
         naming: other names of a file's columns, and values that all its rows share.
@@ -139,7 +139,8 @@ def ingest(
         return _ingested(out, frame)
     if epochs is not None or fractions or naming:
         raise InputError(
-            f"{source} says itself what its columns are, after how many epochs, and in percent"
+            f"{source} is in the benchmark's format: names of columns, epochs and --fractions do "
+            "not apply; leave them out"
         )
     members = _members(source)
     work = out.with_name(f"{out.name}.parts")
@@ -154,7 +155,7 @@ def ingest(
         raise UnsafeFileError(
             "; ".join(problems[:_SHOWN_PROBLEMS]) + f"; {len(problems)} of {len(members)} "
             f"files were refused and no table was written. Fetch them again or remove them, then "
-            f"repeat: what was read is kept"
+            f"repeat: finished parts are kept"
         )
     rows = pa.concat_tables([ParquetFile(part.rows).read() for part in parts]).to_pandas()
     if curves:
@@ -242,7 +243,7 @@ def _tar_members(archive: Path) -> list[_Member]:
 def _parts(members: dict[int, _Member], work: Path, *, curves: bool) -> Iterator[_Part]:
     for _, cells in itertools.groupby(members.items(), lambda cell: cell[0] // _PART_CELLS):
         held = tuple(cells)
-        # What is read of other files, or by another version, has another name.
+        # Parts of other files, or of another version, have other names.
         told = (_FORMAT, [(index, m.name, m.size, m.modified_ns) for index, m in held])
         rows = work / f"{hashlib.sha256(repr(told).encode()).hexdigest()}.parquet"
         yield _Part(held, rows, curves_path(rows) if curves else None)
@@ -261,7 +262,7 @@ def _read_parts(parts: list[_Part], jobs: int, on_progress: Callable[[int], None
 
 
 def _read_part(part: _Part) -> tuple[int, list[str]]:
-    """Read a part's files and write its rows: how many, and what is wrong with bad ones."""
+    """Read a part's files and write its rows; return their number and the problems."""
     results, problems = CellResults(), []
     for index, member in part.members:
         try:

@@ -35,7 +35,7 @@ _OPS: Final = np.array([SKIP, NONE, CONV_3X3, CONV_1X1, AVG_POOL])
 _OP_NAMES: Final = tuple(f"Op{edge}" for edge in range(1, 7))
 _ACCURACIES: Final = {"train": "train-acc", "x-valid": "valid-acc", "ori-test": "test-acc"}
 
-# What its columns are here; they keep the rules of ours.
+# Our names of its columns; the rules of our columns apply.
 _OURS: Final = {
     "epoch": "epochs", "LearningRate": "learning_rate", "WeightDecay": "weight_decay",
     "W": "channels", "N": "cells_per_stage", "Resolution": "resolution",
@@ -79,7 +79,7 @@ def read_jahs(source: Path) -> pd.DataFrame:
 
 
 def _last_epochs(file: Path) -> pd.DataFrame:
-    """What a file says of its configurations after their last epoch, checked."""
+    """Return the checked rows of a file's configurations after their last epoch."""
     frame = read_csv(file) if file.suffix == ".csv" else ParquetFile(file).frame()
     lacking = [name for name in (*_RULES, "TrivialAugment") if name not in frame.columns]
     if lacking:

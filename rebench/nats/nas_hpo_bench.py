@@ -2,8 +2,8 @@
 
 Hirose, Yoshinari, Shirakawa (ACML 2021). ``cellinfo.pkl`` says which codes are one network (by a
 hash), ``bench12.pkl`` holds a dict per metric by (hash, rate, batch size, seed). A code's digits
-are the edges in the order of architecture strings, as its training code builds them. What
-``avgaccs200.pkl`` says of 200 epochs are predictions of a surrogate and no trainings: left out.
+are the edges in the order of architecture strings, as its training code builds them. The values of
+200 epochs in ``avgaccs200.pkl`` are predictions of a surrogate, not trainings, and are not read.
 """
 
 from __future__ import annotations

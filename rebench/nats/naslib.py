@@ -20,7 +20,7 @@ from rebench.tables.layout import Key
 
 __all__ = ["export_naslib"]
 
-# What NASLib calls the file of each data set, and looks for in its folder ``data``.
+# Name of each data set's file in NASLib's folder ``data``.
 _FILES: Final = {
     "cifar10-valid": "nb201_cifar10_full_training.pickle",
     "cifar100": "nb201_cifar100_full_training.pickle",

@@ -1,8 +1,8 @@
 """A cell's values as the objects of the ``nats_bench`` package, for its API and its file format.
 
-Without a table's curves a trial has its last epoch only, as many trials of the benchmark do. The
-package's own code asks every trial for training metrics and some splits. Where the table has none,
-accuracy and loss are NaN, and times are absent (None; NaN beside times of another split).
+Without curves in the table a trial has its last epoch only, like many trials of the benchmark. The
+package's code asks every trial for training metrics and some splits. If the table lacks them,
+accuracy and loss are NaN, and times are absent (None, or NaN if another split has times).
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ __all__ = ["cell_states", "package_results"]
 
 _COLUMNS: Final = ("accuracy", "loss", "epoch_seconds", "params_m", "mflops", "latency_s")
 _COSTS: Final = slice(3, 5)
-# What `nats_bench` prints of each trial, besides training metrics.
+# Splits that `nats_bench` prints of each trial, in addition to training metrics.
 _REQUIRED: Final = {"cifar10-valid": ("x-valid",), "cifar10": ("ori-test",)}
 _REQUIRED_OF_OTHERS: Final = ("x-valid", "x-test")
-# How the format says that no latency was measured.
+# The format's value for a latency that was not measured.
 _NO_LATENCY: Final = (-1.0,)
 
 
 def package_results(index: int, choice: Choice) -> dict[str, Any]:
-    """A cell's ``ArchResults`` by number of epochs, as ``arch2infos_dict`` holds them."""
+    """Return a cell's ``ArchResults`` by number of epochs, as in ``arch2infos_dict``."""
     arch = str(Cell.from_index(index))
     packaged: dict[str, Any] = {}
     curves: dict[str, dict[tuple[Key, int], CurveArrays]] = {}
@@ -54,7 +54,7 @@ def package_results(index: int, choice: Choice) -> dict[str, Any]:
 
 
 def cell_states(index: int, choice: Choice) -> dict[str, dict[str, Any]]:
-    """A cell's results by number of epochs, as the package writes them."""
+    """Return a cell's results by number of epochs, in the package's file format."""
     states = {hp: results.state_dict() for hp, results in package_results(index, choice).items()}
     for state in states.values():
         for trial in state["all_results"].values():
@@ -134,7 +134,7 @@ def _fill(trial: Any, key: Key, values: Floats, curve: CurveArrays | None) -> No
 
 
 def _fill_absent(trial: Any, dataset: str, epochs: int) -> None:
-    """Give a trial NaN for what the package requires and the table does not have."""
+    """Give a trial NaN for required metrics that the table does not have."""
     if not trial.train_acc1es:
         trial.update_train_info({epochs - 1: math.nan}, None, {epochs - 1: math.nan}, None)
     for split in _REQUIRED.get(dataset, _REQUIRED_OF_OTHERS):
@@ -148,7 +148,7 @@ def _fill_absent(trial: Any, dataset: str, epochs: int) -> None:
 
 @functools.cache
 def _epoch_names(split: str, epochs: int) -> tuple[str, ...]:
-    """What the package calls each epoch's evaluation on a split."""
+    """Return the package's names of each epoch's evaluation on a split."""
     return tuple(f"{split}@{epoch}" for epoch in range(epochs))
 
 

@@ -2,7 +2,7 @@
 
 The scripts ask for validation accuracy and training time of 12 or 200 epochs, of every cell. A
 table without them cannot answer. `for_search` takes other values in their place. This is done on
-request only, and the name of the table then lists what was taken.
+request only, and the name of the table then lists the substitutes.
 """
 
 from __future__ import annotations
@@ -84,13 +84,13 @@ def _select(rows: pd.DataFrame, dataset: str, split: str) -> pd.Series[bool]:
 
 
 def _test_split(table: Table, dataset: str, usual: str) -> str | None:
-    """Return the split that stands for validation: that of papers, or another one."""
+    """Return the test split that replaces validation: the usual split of papers, or another."""
     held = {key.split for key in table.keys if key.dataset == dataset}
     return next((split for split in (usual, "ori-test", "x-test") if split in held), None)
 
 
 def _timed(rows: pd.DataFrame, training: str, epochs: int) -> tuple[pd.DataFrame, list[str]]:
-    """Give each validated run a time of training and of validation; say what was taken."""
+    """Give each validated run a time of training and of validation; name the substitutes."""
     for column in ("seconds", "epoch_seconds"):
         if column not in rows:
             rows = rows.assign(**{column: np.nan})

@@ -16,11 +16,11 @@ __all__ = ["surface_rows"]
 def surface_rows(
     runs: pd.DataFrame, by_split: Mapping[str, Mapping[str, pd.Series[Any]]]
 ) -> pd.DataFrame:
-    """A row a run and split, with the names of its cell and of its recipe.
+    """Return a row for each run and split, with the names of its cell and of its recipe.
 
     Args:
-        runs: what is said of each run, `index` and `learning_rate` among it.
-        by_split: what was measured on each split, run by run.
+        runs: properties of each run, with `index` and `learning_rate`.
+        by_split: metrics on each split, run by run.
     """
     archs = {index: str(Cell.from_index(index)) for index in set(runs["index"])}
     labels = {

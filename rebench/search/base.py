@@ -1,13 +1,13 @@
-"""What an algorithm is: it asks for cells to be trained and is told how they did.
+"""Interface of a search algorithm: it asks for cells to train and gets their accuracies.
 
 To add one, write one file in this folder with a class like those in `random` or `evolution`,
-decorated with `@register("name")`. A package of your own adds one the same way and announces its
-module as an entry point of the group ``rebench.algorithms``. Everything else (budgets, cost,
+decorated with `@register("name")`. Another package adds one in the same way, and names its module
+as an entry point of the group ``rebench.algorithms``. Everything else (budgets, cost,
 repeats, statistics, figures, the command line) works on the registry.
 
 Why these are not taken from a library: syne-tune and ConfigSpace offer random search, regularised
 evolution, Hyperband and BOHB, but as asynchronous schedulers over simulated workers with a
-tabular blackbox format of their own, and bring several dozen packages. Replaying a table of
+special tabular format, and bring several dozen packages. Replaying a table of
 15,625 rows needs none of that: each algorithm below is a page, and runs at the speed of the table.
 """
 
@@ -47,13 +47,13 @@ class Query(NamedTuple):
 @checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """What an algorithm may know before it begins.
+    """Facts that an algorithm may use before it begins.
 
     Attributes:
         space: the cells to choose from.
         epochs: the epochs of each fidelity, ascending; a query's level counts in it.
         signal: the level that algorithms of one fidelity search on.
-        scores: what is known of each cell before it is trained, (cells, proxies), if anything.
+        scores: features of each cell before training, (cells, proxies), if there are any.
     """
 
     space: SearchSpace
@@ -63,7 +63,7 @@ class Problem:
 
 
 class Searcher(ABC):
-    """An algorithm in the middle of a run. It may ask without end; the budget is not its concern.
+    """State of an algorithm during a run. It may ask without end; the caller ends the run.
 
     Attributes:
         name: the name it is registered by.
@@ -78,11 +78,11 @@ class Searcher(ABC):
 
     @abstractmethod
     def ask(self) -> Query:
-        """The next cell to train, and at which fidelity."""
+        """Return the next cell to train, and its fidelity."""
 
     @abstractmethod
     def tell(self, query: Query, value: float) -> None:
-        """Learn the accuracy (percent) that the last query gave."""
+        """Receive the accuracy (percent) of the last query."""
 
 
 AnySearcher = TypeVar("AnySearcher", bound=type[Searcher])
@@ -127,7 +127,7 @@ def make_searcher(
 
     Args:
         name: a registered name.
-        problem: what it may know.
+        problem: facts that the algorithm may use.
         generator: its only source of randomness.
         options: keyword arguments of its constructor, such as ``{"sample": 5}``.
     """

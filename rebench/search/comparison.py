@@ -1,11 +1,11 @@
-"""Many runs of algorithms on one table or two, and what they amount to: `compare`.
+"""Comparison of algorithms on one table or two, from many runs of each: `compare`.
 
-Blocks of the rank statistics are repeats: run r of every algorithm, each from its own stream. Two
-tables are searched over the cells they share. Agreement is Kendall's tau between the algorithms'
-mean final accuracies. Three things lower it that are no finding: few repeats (its interval is a
-bootstrap over repeats), algorithms that are equally good, and the noise of the seeds behind the
-tables. The last is held against reruns of the first table: what other seeds of the same recipe
-would have shown, drawn by `rebench.analysis.seed_noise`, searched in the same way.
+The blocks of the rank statistics are repeats: run r of every algorithm, each with its own random
+stream. Two tables are searched over the cells that both have. Agreement is Kendall's tau between
+the algorithms' mean final accuracies. Three causes lower it without a difference between the
+tables: few repeats (tau's interval is a bootstrap over repeats), algorithms that are equally good,
+and seed noise. Reruns measure the last: the first table is resampled as with other seeds, by
+`rebench.analysis.seed_noise`, and searched in the same way.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Comparison(Drawable):
 
     @functools.cached_property
     def finals(self) -> Floats:
-        """What the answers are worth, (repeats, algorithms), percent."""
+        """Accuracies of the answers, (repeats, algorithms), percent."""
         answers = [[run.answers[-1] for run in runs] for runs in self.runs.values()]
         return self.table.final[np.array(answers).T]
 
@@ -112,7 +112,7 @@ class Comparison(Drawable):
         return pd.DataFrame(rows).sort_values("mean", ascending=False, ignore_index=True)
 
     def anytime(self, points: int = 60) -> pd.DataFrame:
-        """Return regret against what was spent, on a grid common to all algorithms.
+        """Return regret over the cost so far, on a grid common to all algorithms.
 
         The grid begins when every run has its first answer. Columns: algorithm, spent, regret
         (mean), low, high (95 % interval of the mean).
@@ -132,7 +132,7 @@ class Comparison(Drawable):
         return pd.concat(frames, ignore_index=True)
 
     def wins(self) -> pd.DataFrame:
-        """Return, for each pair, the chance that the first's run ends better than the second's."""
+        """Return, for each pair, the probability that the first algorithm ends better."""
         rows = [
             (a, b, *win_probability(self.final(a), self.final(b)))
             for a, b in itertools.combinations(self.algorithms, 2)
@@ -140,10 +140,11 @@ class Comparison(Drawable):
         return pd.DataFrame(rows, columns=["first", "second", "wins", "low", "high"])
 
     def ranks(self) -> pd.DataFrame:
-        """A row per algorithm, the best first: `algorithm` and `average_rank` (1 is best).
+        """Return a row for each algorithm, the best first.
 
-        And what holds for all: `critical_difference`, by less than which ranks are not told apart
-        (Nemenyi's, 5 %), and `friedman_p`, the p-value that all rank alike.
+        Columns: `algorithm`, `average_rank` (1 is best), and two values for all algorithms:
+        `critical_difference` (Nemenyi, 5 %; a smaller difference of ranks is not significant) and
+        `friedman_p` (p-value of the hypothesis that all have equal ranks).
         """
         blocks, algorithms = self.finals.shape
         average = self.repeat_ranks.mean(axis=0)
@@ -153,12 +154,12 @@ class Comparison(Drawable):
         return table.sort_values("average_rank", ignore_index=True)
 
     def __str__(self) -> str:
-        """What was searched, and whether the algorithms differ there."""
+        """Return the protocol, the budget, and whether the algorithms differ significantly."""
         p = friedman_p_value(self.finals)
-        told = "the algorithms differ" if p < 0.05 else "no algorithm is told from another"
+        told = "" if p < 0.05 else "do not "
         return (
-            f"{self.table.name}: {self.table.protocol}; budget: {self.budget}; {told} "
-            f"(Friedman's test: p = {p:.2g})"
+            f"{self.table.name}: {self.table.protocol}; budget: {self.budget}; the algorithms "
+            f"{told}differ significantly (Friedman's test: p = {p:.2g})"
         )
 
 
@@ -169,7 +170,7 @@ class Agreement:
     Attributes:
         tau: Kendall's tau-b between the mean final accuracies, with its bootstrap interval over
             repeats.
-        swaps: pairs of algorithms whose order differs significantly: in each table the 95 %
+        swaps: pairs of algorithms in significantly different order: in each table the 95 %
             interval of the win probability excludes one half, on opposite sides.
         null_tau: tau between the first table and each of its reruns.
         null_swaps: number of such pairs between the first table and each rerun.
@@ -221,7 +222,7 @@ class Compared(Drawable):
     def frame(
         self, part: Callable[[Comparison], pd.DataFrame] = Comparison.summary
     ) -> pd.DataFrame:
-        """The rows of a part of every comparison, such as `Comparison.ranks`, after `table`."""
+        """Return the rows of a part of every comparison, such as `Comparison.ranks`, by `table`."""
         names = [result.table.name for result in self.results]
         stacked = pd.concat(list(map(part, self.results)), keys=names, names=["table"])
         return stacked.reset_index("table").reset_index(drop=True)
@@ -231,7 +232,7 @@ class Compared(Drawable):
 
         Columns: `algorithm`, `rank_before`, `rank_after` (average ranks), `profit` with its 95 %
         interval over repeats (`low`, `high`), and with reruns `other_seeds_low` and
-        `other_seeds_high`: 95 % of the reruns of the first table lie between them.
+        `other_seeds_high`: the range of 95 % of the reruns of the first table.
         """
         before, after = self.results[0], self.results[-1]
         gained = before.repeat_ranks - after.repeat_ranks
@@ -247,7 +248,7 @@ class Compared(Drawable):
         return table.sort_values("profit", ascending=False, ignore_index=True)
 
     def verdict(self, asked_by: str = "reruns=20") -> list[str]:
-        """Return the finding, its numbers and what it was measured on, a sentence each.
+        """Return the finding, its numbers and the tables behind them, a sentence each.
 
         Args:
             asked_by: the option that asks for reruns, named if there were none.
@@ -293,7 +294,7 @@ class Compared(Drawable):
         return [*lines, measured]
 
     def __str__(self) -> str:
-        """The finding, its numbers and what it was measured on."""
+        """Return the verdict as one text."""
         return " ".join(self.verdict())
 
     def _repr_html_(self) -> str:
@@ -317,13 +318,13 @@ def compare(
 
     Args:
         tables: one or two, by name (NAME@RECIPE takes one recipe) or opened. Two are searched
-            alike: on validation accuracy only where both have it.
+            in the same way: on validation accuracy only if both have it.
         algorithms: registered names; all of them if empty.
-        dataset: which data set; the one that is usually meant if None.
-        budget: what papers allow if None; no more than it takes to know the tables.
-        repeats: independent runs of each.
-        reruns: tables of other seeds to search, for the p-value.
-        seed: decides everything.
+        dataset: data set of the accuracies; the usual data set of the tables if None.
+        budget: budget of each run; that of the papers if None, at most the cost of all cells.
+        repeats: independent runs of each algorithm.
+        reruns: number of resampled tables to search, for the p-value.
+        seed: seed of all random numbers.
         on_run: called with the table after each run, for progress.
     """
     given = [tables] if isinstance(tables, str | Path | Table | SearchTable) else list(tables)
@@ -375,8 +376,8 @@ def rerun_tables(table: SearchTable, count: int, rng: np.random.Generator) -> li
 
     The noise of an accuracy is estimated from the runs of each cell, or, where each cell has one
     value, from the cells that are the same network (`rebench.analysis.equal_cells`). True values
-    are drawn from the cells' posteriors, then as many noisy runs as the cell has. A signal without
-    an estimate of its noise is left unchanged; a final accuracy without one is an error.
+    are drawn from the cells' posteriors, then a noisy run for each run of the cell. A signal of
+    unknown noise is left unchanged; a final accuracy of unknown noise is an error.
     """
     cells = table.space.indices
     source = _noise_source(table.tested, cells)
@@ -412,7 +413,7 @@ def _same(first: Floats, second: Floats) -> bool:
 
 
 def _noise_source(accuracy: Floats, cells: NDArray[np.int64]) -> str | None:
-    """Return what shows the seed noise of accuracies [cells, seeds]; None if nothing does."""
+    """Return the source of the seed noise of accuracies [cells, seeds]; None without a source."""
     if (np.isfinite(accuracy).sum(axis=1) >= 2).any():
         return _FROM_RUNS
     return _FROM_EQUAL if EqualCells.among(cells).n_classes >= _FEWEST_CLASSES else None
@@ -428,7 +429,7 @@ def _equal_cell_noise(values: Floats, cells: NDArray[np.int64]) -> SeedNoise:
     squares, weights = np.zeros((2, len(values)))
     squares[equal.rows] = 2 * (values[equal.rows] - means[equal.classes]) ** 2
     weights[equal.rows] = 2 - 2 / sizes[equal.classes]
-    # Similar in their class's mean: the value itself is far from it where it is extreme.
+    # Cells are pooled by the mean of their class, because extreme values have large deviations.
     by = values.copy()
     by[equal.rows] = means[equal.classes]
     run_sd = np.maximum(np.sqrt(pooled(squares, weights, by)), TIE_WIDTH)
@@ -460,7 +461,7 @@ def agreement(
     reruns: Sequence[Comparison] = (),
     draws: int = 1000,
 ) -> Agreement:
-    """Hold the second table's ranking of the algorithms against the first's.
+    """Compare the rankings of the algorithms on two tables.
 
     Args:
         first: algorithms on one table.
@@ -520,7 +521,7 @@ def _swaps(first: Comparison, second: Comparison) -> pd.DataFrame:
 
 
 def win_probability(first: Floats, second: Floats, level: float = 0.95) -> Estimate:
-    """Return the chance that a run of the first beats one of the second, ties counting half.
+    """Return the probability that a run of the first beats one of the second; ties count half.
 
     The estimate is the Mann-Whitney statistic over all pairs. Its interval is that of DeLong et
     al. (Biometrics 1988) on the logit scale; where one sample wins every pair, the bound is the
@@ -547,9 +548,9 @@ def win_probability(first: Floats, second: Floats, level: float = 0.95) -> Estim
 
 
 def friedman_p_value(scores: Floats) -> float:
-    """Return Friedman's p-value that all columns of (blocks, algorithms) rank alike.
+    """Return the p-value of Friedman's test that all columns of (blocks, algorithms) rank equally.
 
-    With two algorithms it is that of the sign test, of which Friedman's is the extension.
+    With two algorithms it is the p-value of the sign test, which Friedman's test extends.
     """
     blocks, algorithms = scores.shape
     if algorithms < 2 or blocks < 2:
@@ -566,8 +567,8 @@ def friedman_p_value(scores: Floats) -> float:
 def critical_difference(algorithms: int, blocks: int, alpha: float = 0.05) -> float:
     """Nemenyi's critical difference of average ranks (Demsar, JMLR 2006, section 3.2.2).
 
-    Two algorithms whose average ranks over `blocks` differ by less are not told apart; of one
-    algorithm it is 0.
+    A smaller difference of average ranks over `blocks` is not significant. It is 0 for one
+    algorithm.
     """
     if algorithms < 2:
         return 0.0

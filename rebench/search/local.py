@@ -16,7 +16,7 @@ class LocalSearch(Searcher):
     """Hill climbing over one-edge changes with random restarts; no cell is trained twice.
 
     It moves to the first neighbour that improves ("query until lower"), and restarts where none
-    does. What it has been told, it remembers, and does not pay for again.
+    does. A cell that was trained before is not trained again.
     """
 
     def __init__(self, problem: Problem, generator: np.random.Generator) -> None:

@@ -1,8 +1,8 @@
 """Hyperband (Li et al., JMLR 2018) and BOHB (Falkner et al., ICML 2018) on a table's fidelities.
 
-The rungs are the epochs the table holds, not powers of a free factor: between two rungs as many
-cells survive as keep the epochs spent per rung equal. A tabulated run of more epochs is a run of
-its own (the benchmark's schedule depends on its length), so a promoted cell pays in full.
+The rungs are the epochs of the table, not powers of a free factor: the number of cells that survive
+a rung keeps the epochs per rung equal. A run of more epochs in the table is a separate run (the
+benchmark's schedule depends on its length), so a promoted cell costs its full training.
 """
 
 from __future__ import annotations
@@ -63,10 +63,10 @@ class Hyperband(Searcher):
 
 @register("bohb")
 class Bohb(Hyperband):
-    """Hyperband whose new cells come from kernel densities of the good and the bad ones.
+    """Hyperband with new cells from kernel densities of good and bad cells.
 
     The settings are the benchmark's: 4 samples per proposal, no random fraction; the best 15 % are
-    the good ones, and the densities are those of the highest fidelity with enough observations.
+    the good cells, and the densities are those of the highest fidelity with enough observations.
     The kernel is Aitchison and Aitken's for categories, its bandwidth the normal reference rule on
     the categorical variance, at most 4/5 (where it is uniform). The released code applies that
     rule to the operations' numbers, which are only names, and allows bandwidths above 1: it then

@@ -16,13 +16,14 @@ __all__ = ["PredictorGuided"]
 class PredictorGuided(Searcher):
     """A Bayesian predictor on path encodings proposes batches by independent Thompson sampling.
 
-    As in BANANAS: random cells first, then in turns a predictor is fitted to all that was told,
-    mutants of the best cells and some random ones are candidates, and those with the highest
-    draws from their predictive distributions are trained. Unlike it, the predictor is
-    scikit-learn's Bayesian ridge regression on operations and paths, fitted to the ranks of the
-    accuracies, not an ensemble of networks: on this space it ranks as well as a Gaussian process
-    or a forest from 20 to 150 cells, and fits in milliseconds. What is known of the cells before,
-    such as proxies of trained networks (`Problem.scores`), is further features, as ranks.
+    As in BANANAS, the first cells are random. Then a predictor is fitted to all accuracies so far;
+    candidates are mutants of the best cells and random cells; and the candidates with the highest
+    draws from their predictive distributions are trained. This repeats for every batch. Unlike
+    BANANAS, the predictor is scikit-learn's Bayesian ridge regression on operations and paths,
+    fitted to the ranks of the accuracies, not an ensemble of networks. On this space it ranks as
+    well as a Gaussian process or a forest from 20 to 150 cells, and fits in milliseconds. Features
+    known before training (`Problem.scores`), such as proxies of trained networks, are added as
+    ranks.
     """
 
     def __init__(
@@ -68,7 +69,7 @@ class PredictorGuided(Searcher):
         ranks = np.empty(len(values))
         ranks[order] = np.arange(len(values)) / len(values)
         pool = self._pool(positions[order[::-1]])
-        # Its checks of so small an input take longer than its arithmetic.
+        # For small inputs scikit-learn's checks take long, compared with the arithmetic.
         with sklearn.config_context(assume_finite=True, skip_parameter_validation=True):
             model = BayesianRidge().fit(self.features[positions], ranks)
             mean, deviation = model.predict(self.features[pool], return_std=True)
@@ -76,7 +77,7 @@ class PredictorGuided(Searcher):
         return [int(position) for position in pool[draws.argsort()[-self.batch :]]]
 
     def _pool(self, best_first: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return cells not told yet: half mutants of the best, half random."""
+        """Return cells not trained yet: half mutants of the best, half random."""
         parents = best_first[: max(2, len(best_first) // 5)]
         half = self.candidates // 2
         places = (self.generator.random(half) * len(parents)).astype(int)

@@ -113,14 +113,14 @@ def rank_correlation(scores: ArrayLike, accuracy: ArrayLike) -> dict[str, float]
 
 @checked
 def rate_proxies(table: SearchTable, scores: Mapping[str, ArrayLike] | None = None) -> pd.DataFrame:
-    """The rank correlation of each proxy with a table's final accuracies, best first.
+    """Return the rank correlation of each proxy with a table's final accuracies, best first.
 
-    `answer` is the mean final accuracy of the cells that the proxy scores highest, ties included
-    (`tied` many): what choosing by it alone would give. `published` is the correlation of
-    `PROXY_SPEARMAN`, a column only where there is one for the data set and `scores`.
+    `answer` is the mean final accuracy of the cells with the proxy's highest score, the result of a
+    choice by the proxy; `tied` is their number. `published` is the correlation of
+    `PROXY_SPEARMAN`, a column only if the data set and `scores` have published values.
 
     Args:
-        table: whose final accuracies to rank by.
+        table: table of the final accuracies.
         scores: further proxies by name, as of `net_proxy_scores`: a value for each cell, by
             benchmark index where they are a series, else in the order of the table's cells.
     """
@@ -251,7 +251,7 @@ def knowing(
     images: torch.Tensor,
     labels: torch.Tensor,
 ) -> list[SearchTable]:
-    """Tables of one space, of the cells that `trained` has, whose proxies predictors then know."""
+    """Return the tables of the cells in `trained`, with proxies of these networks as features."""
     found = [table.restrict(trained) for table in tables]
     indices = found[0].space.indices.tolist()
     scores = net_proxy_scores(NET_PROXIES, indices, images, labels, trained=trained)

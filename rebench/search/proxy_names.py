@@ -1,4 +1,4 @@
-"""The names of the proxies that need a network, and what is published of them, as quoted facts."""
+"""Names of the proxies that need a network, and their published correlations."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 __all__ = ["NET_PROXIES", "PROXY_SOURCE", "PROXY_SPEARMAN"]
 
-# name -> what it is; the scores themselves are `rebench.nets.untrained`'s.
+# name -> description; `rebench.nets.untrained` computes the scores.
 NET_PROXIES: Final[Mapping[str, str]] = {
     "grad-norm": "norm of the loss's gradient",
     "snip": "sum of |weight x gradient of the loss|",

@@ -16,4 +16,4 @@ class RandomSearch(Searcher):
         return Query(self.space.sample(self.generator), self.problem.signal)
 
     def tell(self, query: Query, value: float) -> None:
-        """Forget it: random search does not learn."""
+        """Ignore the accuracy: random search does not learn."""

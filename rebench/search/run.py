@@ -32,10 +32,10 @@ _PAPER_EPOCHS = 12
 @checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """What a run may spend: simulated seconds, or evaluations. Exactly one of them is given.
+    """Budget of a run, in simulated seconds or in evaluations. Exactly one of them is given.
 
     An evaluation is one run at the signal's epochs; a run of other epochs costs in proportion.
-    What does not finish within the budget does not count.
+    A training that does not finish within the budget does not count.
     """
 
     seconds: float | None = None
@@ -54,7 +54,7 @@ class Budget:
 
     @property
     def unit(self) -> str:
-        """What the amount counts."""
+        """Unit of the amount."""
         return "seconds" if self.seconds is not None else "evaluations"
 
     def __str__(self) -> str:
@@ -62,16 +62,16 @@ class Budget:
 
 
 def affordable(budget: Budget, tables: Sequence[SearchTable]) -> Budget:
-    """The budget, but no more than evaluating every cell once at every fidelity costs."""
+    """Return the budget, at most the cost of evaluating every cell once at every fidelity."""
     total = max(sum(map(sum, _costs(table, budget))) for table in tables)
     return replace(budget, **{budget.unit: min(budget.limit, total)})
 
 
 @checked
 def paper_budget(*tables: SearchTable, evaluations: float = 150) -> Budget:
-    """NATS-Bench's budget where every table has times of 12 epochs, else so many evaluations.
+    """Return NATS-Bench's budget if every table has times of 12 epochs, else `evaluations`.
 
-    150 is about what NATS-Bench's budgets pay for.
+    NATS-Bench's budgets pay for about 150 evaluations.
     """
     dataset = tables[0].dataset
     timed = (table.has_seconds and table.fidelities[0].epochs <= _PAPER_EPOCHS for table in tables)
@@ -86,7 +86,7 @@ class Run:
 
     Attributes:
         positions: the cell that was trained.
-        clock: what had been spent when it finished.
+        clock: the cost so far when it finished.
         answers: the cell that would be answered then: the best told at the highest fidelity told.
     """
 

@@ -125,7 +125,7 @@ class SearchSpace:
     def mutants(
         self, positions: NDArray[np.int64], generator: np.random.Generator
     ) -> NDArray[np.int64]:
-        """Return what `mutate` would return for each position in turn, with the same draws."""
+        """Return a mutant of each position, with the draws of one `mutate` after the other."""
         if not self.is_whole:
             return np.array([self.mutate(position, generator) for position in positions.tolist()])
         near = self._one_edge_changes

@@ -1,9 +1,8 @@
-"""A table to search on: for each cell of a space what a run would show, cost and be worth.
+"""Tables to search on: the signal, the cost and the final accuracy of each cell.
 
-`search_table`, or `search_tables` of two alike, reads the tables of the benchmark and of re-trained
-sweeps, and says in words what is searched on, what is reported and what the clock counts, because
-tables differ: a table without validation splits is searched on test accuracy, and its protocol line
-says so.
+`search_table` makes one of a table, `search_tables` makes two that are searched in the same way.
+Tables differ: one without validation accuracy is searched on test accuracy, for instance. So each
+has a protocol line that names the signal, the final accuracy and the unit of the budget.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ __all__ = [
 
 Floats: TypeAlias = NDArray[np.float64]
 
-# Where a data set's validation accuracy lies, and the test split that papers report.
+# The training with a data set's validation accuracy, and the test split that papers report.
 _SPLITS: Final = {
     "cifar10": ("cifar10-valid", "ori-test"),
     "cifar100": ("cifar100", "x-test"),
@@ -53,7 +52,7 @@ _RUNGS: Final = 3
 @checked
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Fidelity:
-    """What training for so many epochs shows.
+    """Result of training for a number of epochs.
 
     Attributes:
         epochs: length of the run.
@@ -83,15 +82,15 @@ class SearchTable:
     """A table that algorithms can be replayed on.
 
     Attributes:
-        name: what tables and figures call it.
+        name: name in tables and figures.
         dataset: the data set.
         space: the cells it covers.
         fidelities: by ascending epochs; algorithms of one fidelity search on the first.
-        tested: what an answer is worth, percent, (cells, seeds); NaN where a cell lacks a seed.
-        searched_on: in words, what a query shows.
-        reported: in words, what `tested` is.
+        tested: final accuracy of an answer, percent, (cells, seeds); NaN for a missing seed.
+        searched_on: description of the signal.
+        reported: description of `tested`.
         split: the split of `tested`: ``test``, or ``validation`` where a table has no other.
-        scores: what predictors know of each cell before, (cells, proxies), such as proxies of
+        scores: features of each cell that predictors know, (cells, proxies), such as proxies of
             trained networks (`rebench.search.proxies.knowing`).
     """
 
@@ -114,7 +113,7 @@ class SearchTable:
 
     @functools.cached_property
     def final(self) -> Floats:
-        """What each answer is worth: the mean over its seeds."""
+        """Final accuracy of each cell: the mean over its seeds."""
         return np.nanmean(self.tested, axis=1)
 
     @functools.cached_property
@@ -125,7 +124,7 @@ class SearchTable:
 
     @property
     def problem(self) -> Problem:
-        """What an algorithm may know."""
+        """Facts that an algorithm may use."""
         epochs = tuple(level.epochs for level in self.fidelities)
         return Problem(space=self.space, epochs=epochs, signal=0, scores=self.scores)
 
@@ -141,7 +140,7 @@ class SearchTable:
 
     @property
     def protocol(self) -> str:
-        """One line that says what any number from this table was measured on."""
+        """One line that describes the signal, the final accuracy and the unit of the budget."""
         clock = "simulated GPU-seconds" if self.has_seconds else "evaluations (no times in it)"
         return (
             f"{self.dataset}, {len(self.space):,} cells; searched on {self.searched_on}; "
@@ -150,7 +149,7 @@ class SearchTable:
 
     @checked
     def restrict(self, indices: Iterable[int]) -> SearchTable:
-        """Return the table of those of its cells whose benchmark index is among `indices`."""
+        """Return the table of the cells with a benchmark index among `indices`."""
         wanted = np.fromiter(indices, dtype=np.int64)
         rows = np.flatnonzero(np.isin(self.space.indices, wanted))
         if not rows.size:
@@ -172,7 +171,7 @@ class SearchTable:
 
 
 Given: TypeAlias = str | Path | Table | SearchTable
-"""What can be searched: a table by name or opened, or what algorithms see of it."""
+"""A table to search: by name, opened, or as a `SearchTable`."""
 
 
 @checked
@@ -187,26 +186,26 @@ def search_table(
     epochs: Collection[int] | None = None,
     curve: bool = False,
 ) -> SearchTable:
-    """The table that algorithms search: signals, costs and final accuracies of every cell.
+    """Return the table that algorithms search: signals, costs and final accuracies of cells.
 
     Cells that lack a signal or a finite final accuracy are left out, and the protocol says so. The
     final accuracy is on the test split. If the table has validation accuracy only, the final
     accuracy is on the validation split, and the protocol says so.
 
     Args:
-        table: published, re-trained or generated: what is reported.
+        table: table of the final accuracies: published, re-trained or generated.
         dataset: ``cifar10``, ``cifar100``, ``ImageNet16-120``, or any other that the table holds.
-        name: what to call it; the table's own name by default.
+        name: name of the result; the table's name by default.
         signal: another table to search on, such as the published one with its short runs and
             times, for a re-trained table that has neither.
-        times: another table whose times are the clock, for a table searched on its own accuracy
-            that has no times, or was trained on machines of several kinds.
+        times: another table that gives the times, if the table has none or was trained on several
+            kinds of machines.
         validation: search on the validation split where there is one; False searches on the test
             split even so, to compare with a table that has no other.
         epochs: the fidelities to offer, all that there are by default. NATS-Bench's protocol
             knows 12 epochs and fewer only.
         curve: fidelities are epochs of one run's curve, as in the benchmark authors' protocol for
-            Hyperband and BOHB, instead of runs of their own: `epochs` of the shortest run that is
+            Hyperband and BOHB, instead of separate runs: `epochs` of the shortest run that is
             long enough, by default all of it, a third and a ninth.
     """
     name = name or table.name
@@ -258,15 +257,15 @@ def search_tables(
     epochs: Collection[int] | None = None,
     curve: bool = False,
 ) -> list[SearchTable]:
-    """One table as algorithms see it, or two in the same way over the cells of both.
+    """Return one table to search, or two with the same signal over the cells of both.
 
     Args:
-        given: by name, opened, or already what algorithms see.
-        dataset: the one that is usually meant if None.
-        recipe: of tables by name that hold several.
+        given: tables by name, opened, or as `SearchTable`.
+        dataset: data set of the accuracies; the usual data set of the tables if None.
+        recipe: recipe to take from tables with several recipes.
         on_test: search on test accuracy although every table has validation.
         signal: another table to search on, as in `search_table`.
-        times: another table whose times are the clock.
+        times: another table that gives the times.
         epochs: the fidelities to offer.
         curve: fidelities are epochs of one run's curve.
     """
@@ -274,7 +273,9 @@ def search_tables(
         raise InputError(f"compare takes one or two tables, got {len(given)}: give their names")
     ready = [table for table in given if isinstance(table, SearchTable)]
     if 0 < len(ready) < len(given):
-        raise InputError("give two tables of one kind: what is searched, or what is opened")
+        raise InputError(
+            "give two tables of one kind: two SearchTable, or two names or opened tables"
+        )
     if not ready:
         opened = [
             table
@@ -304,10 +305,10 @@ def search_tables(
 
 
 def _common_dataset(tables: Sequence[Table]) -> str:
-    """The data set that is usually meant, of those that every table holds."""
+    """Return the usual data set among those of every table."""
     held = [{key.dataset for key in table.keys} for table in tables]
     common = set.intersection(*held)
-    if not common:  # one may hold the validation accuracies of what the other tests
+    if not common:  # one may have validation accuracies of the other's data set
         trained = [{name for name in _SPLITS if validation_keys(table, name)} for table in tables]
         common = set.intersection(*map(set.union, held, trained))
     if not common:
@@ -326,10 +327,10 @@ def common_cells(first: SearchTable, second: SearchTable) -> tuple[SearchTable, 
 
 
 def _final_keys(table: Table, dataset: str) -> list[Key]:
-    """Return the runs whose accuracy is final, by ascending epochs.
+    """Return the keys of the final accuracies, by ascending epochs.
 
-    They are those of the test split that papers report for a data set, of another test split where
-    the table lacks it, and of the validation split where the table has no test split.
+    The split is the test split that papers report for the data set, another test split if the
+    table lacks it, and the validation split if the table has no test split.
     """
     splits = {key.split for key in table.keys if key.dataset == dataset}
     _, usual = _SPLITS.get(dataset, (dataset, "ori-test"))
@@ -354,7 +355,7 @@ def validation_keys(table: Table, dataset: str) -> list[Key]:
 
 
 def _of_epochs(keys: list[Key], name: str, epochs: Collection[int] | None) -> list[Key]:
-    """Return the runs of so many epochs; all by default."""
+    """Return the keys with these numbers of epochs; all by default."""
     chosen = [key for key in keys if epochs is None or key.epochs in epochs]
     if not chosen:
         have = ", ".join(str(key.epochs) for key in keys)
@@ -412,8 +413,8 @@ def _finite(accuracy: Floats) -> Floats:
 def _seconds(table: Table, shown: Key, cells: NDArray[np.int64], share: float) -> Floats | None:
     """Return the cost of a share of the training and one pass over the shown split, if known.
 
-    That is how the benchmark's own package bills a simulated evaluation. A table without times
-    per pass bills the run's seconds.
+    The benchmark's package charges a simulated evaluation in this way. Without times per pass the
+    cost is the share of the run's seconds.
     """
     train = shown._replace(split="train")
     if train in table.keys and shown in table.keys:

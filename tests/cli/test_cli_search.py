@@ -268,7 +268,10 @@ def test_a_missing_table_says_what_could_be_given():
     assert "no table at nowhere.parquet" in done.stderr
 
 
-def test_an_interval_is_named_after_what_it_is_of(published: Path, run_folder: Path):
+def test_every_interval_has_its_own_heading(
+    published: Path, run_folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("COLUMNS", "250")
     done = _rebench(
         "compare", published, f"{run_folder}@topology", "--algorithm", "random",
         "--algorithm", "rea", "--repeats", 3, "--reruns", 2,

@@ -298,7 +298,7 @@ def test_a_source_that_holds_a_cell_twice_or_one_too_many_is_refused(tmp_path):
     (folder / "015625.pickle.pbz2").unlink()
     (folder / "015624.pickle.pbz2").mkdir()
     for wrong in ({"epochs": 12}, {"fractions": True}):
-        with pytest.raises(InputError, match="says itself what its columns are"):
+        with pytest.raises(InputError, match="in the benchmark's format: names of columns"):
             ingest(folder, tmp_path / "t.parquet", jobs=1, **wrong)
     counted = []
     done = ingest(folder, tmp_path / "t.parquet", jobs=1, on_start=counted.append)

@@ -177,4 +177,4 @@ def test_names_are_for_files_only(tmp_path, capsys):
     (tmp_path / "folder").mkdir()
     words = ["table", "ingest", str(tmp_path / "folder"), "--out", str(tmp_path / "o.parquet")]
     assert main([*words, "--dataset", "cifar10"]) == 2
-    assert "says itself what its columns are" in capsys.readouterr().err
+    assert "in the benchmark's format: names of columns" in capsys.readouterr().err
