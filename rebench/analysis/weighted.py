@@ -33,7 +33,7 @@ from rebench.analysis.concordance import (
 __all__ = ["resampled_curves", "sample_weights", "weighted_tau", "worthwhile_weights"]
 
 # Weights that are worked on together: arrays that stay in cache.
-_CHUNK: Final = 1 << 21
+_CHUNK: Final = 1 << 20
 _SMALLEST_BLOCK: Final = 64
 # Of fewer cells or samples copies are faster.
 _FEWEST_CELLS: Final = 256
@@ -76,7 +76,10 @@ def worthwhile_weights(sample: Ints, n: int) -> Ints | None:
 
 def sample_weights(sample: Ints, n: int) -> Ints:
     """Return how often each of `n` cells is in each sample: [samples, n] of rows [samples, k]."""
-    return np.stack([np.bincount(row, minlength=n) for row in sample]).astype(np.int32)
+    weights = np.empty((len(sample), n), dtype=np.int32)
+    for row, own in zip(sample, weights, strict=True):
+        own[:] = np.bincount(row, minlength=n)
+    return weights
 
 
 def weighted_tau(
@@ -202,15 +205,7 @@ class _Order:
         last = self._last(w, self.first, sizes)
         if either:
             lowest = second_by_rank[self._last(by_rank, second_by_rank, sizes)]
-            place = np.arange(len(w))[:, None]
-            chosen = [
-                (place <= own) | (self.second[:, None] >= least)
-                for own, least in zip(last, lowest, strict=True)
-            ]
-            sums = [
-                np.array([np.sum(own, axis=0, where=best, dtype=np.float64) for best in chosen])
-                for own in summed
-            ]
+            sums = self._united(summed, np.argsort(sizes), last, lowest)
         else:
             sums = [self._running(own, last) for own in summed]
         size, *of_pairs = sums
@@ -252,6 +247,29 @@ class _Order:
         inside = blocks[at, :, samples].cumsum(axis=-1) + before[..., None]
         places = at * self.block + (inside < wanted[..., None]).sum(axis=-1)
         return _ends(codes)[places]
+
+    def _united(
+        self, summed: Sequence[Values], order: Ints, last: Ints, lowest: Ints
+    ) -> list[Floats]:
+        """Sums [sizes, samples] over cells up to the places `last`, or of codes from `lowest`.
+
+        `order` sorts the sizes. The best of a small size are among those of a large one, so it is
+        enough to count for each cell the sizes that it is too bad for.
+        """
+        place, code = np.arange(len(self.places))[:, None], self.second[:, None]
+        missed = np.zeros(summed[0].shape, dtype=np.int64)
+        for own, least in zip(last, lowest, strict=True):
+            missed += (place > own) & (code < least)
+        samples = missed.shape[1]
+        missed *= samples
+        missed += np.arange(samples)
+        found = []
+        for values in summed:
+            counted = np.bincount(missed.ravel(), values.ravel(), (len(last) + 1) * samples)
+            of_size = np.empty(last.shape)
+            of_size[order] = np.cumsum(counted.reshape(-1, samples)[:-1], axis=0)
+            found.append(of_size)
+        return found
 
     def _running(self, values: Values, last: Ints) -> Floats:
         """Sums of values [n, samples] up to the places `last` [sizes, samples]."""
