@@ -76,7 +76,7 @@ def worthwhile_weights(sample: Ints, n: int) -> Ints | None:
 
 def sample_weights(sample: Ints, n: int) -> Ints:
     """Return how often each of `n` cells is in each sample: [samples, n] of rows [samples, k]."""
-    weights = np.empty((len(sample), n), dtype=np.int32)
+    weights = np.empty((len(sample), n), dtype=np.int64)
     for row, own in zip(sample, weights, strict=True):
         own[:] = np.bincount(row, minlength=n)
     return weights
@@ -260,7 +260,7 @@ class _Order:
         missed = np.zeros(summed[0].shape, dtype=np.int64)
         for own, least in zip(last, lowest, strict=True):
             missed += (place > own) & (code < least)
-        samples = missed.shape[1]
+        samples = last.shape[1]
         missed *= samples
         missed += np.arange(samples)
         found = []

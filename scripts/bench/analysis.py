@@ -26,6 +26,7 @@ from rebench.analysis.concordance import top_sizes  # noqa: E402 - after the pat
 from rebench.analysis.exchange import exchange_p_values  # noqa: E402 - after the path
 from rebench.analysis.ranking import between_seeds, resampled  # noqa: E402 - after the path
 from rebench.analysis.weighted import resampled_curves  # noqa: E402 - after the path
+from rebench.machine import keep_freed_memory  # noqa: E402 - after the path
 
 MEASURES = ("rebench/analysis",)
 CELLS = scaled(15_625, 200)
@@ -54,6 +55,7 @@ def scipy_curve(a: np.ndarray, b: np.ndarray) -> list[float]:
 
 def main() -> None:
     """Measure and publish."""
+    keep_freed_memory()  # as `rebench rank` does
     rng = np.random.default_rng(0)
     first, second = tables(rng)
     a, b = first.mean(axis=1).round(6), second.mean(axis=1).round(6)
