@@ -47,6 +47,7 @@ def test_jobs_of_a_submitter_that_died_get_their_work_from_the_next(cluster, tmp
         path.name.removesuffix("_submitted.pkl") for path in left.glob("*_submitted.pkl")
     } == jobs
     assert sweep.wait_until_over()["done"] == 6
+    sweep.wait_until(lambda: not sweep.jobs("RUNNING,COMPLETING"), "the end of its jobs")
     assert sweep.outcomes().items() <= undisturbed.items()
     assert sweep.records() == 6
 
@@ -63,4 +64,5 @@ def test_jobs_that_nobody_gives_their_work_end_and_their_trials_are_sent_again(
     assert {one["reason"].partition(" (")[0] for one in sweep.trials("lost")} == {"job failed"}
     assert sweep.submit("--trials-per-job", "3")["sent"] == 6
     assert sweep.wait_until_over()["done"] == 6
+    sweep.wait_until(lambda: not sweep.jobs("RUNNING,COMPLETING"), "the end of its jobs")
     assert sweep.outcomes().items() <= undisturbed.items()
