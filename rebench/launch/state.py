@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rebench.errors import ClusterError, UnknownNameError
-from rebench.launch.clusters import Array, JobView, cluster
+from rebench.launch.clusters import Array, JobView, recorded
 from rebench.launch.journal import Intent, Journal, Submission
 from rebench.launch.liveness import Report, read_reports
 from rebench.launch.task import Task
@@ -135,7 +135,7 @@ def jobs_of(
     for name in {job.cluster for job in jobs}:
         own = [at for at, job in enumerate(jobs) if job.cluster == name and run.owns(job.name)]
         views = [jobs[at] for at in own]
-        seen = cluster(name).states(run, views, ask=ask_queue, done=done, tell=tell)
+        seen = recorded(name).states(run, views, ask=ask_queue, done=done, tell=tell)
         for at, job in zip(own, seen, strict=True):
             jobs[at] = job
     return jobs
@@ -191,7 +191,7 @@ def adopt_jobs(run: Run, jobs: Sequence[JobView], tell: Tell) -> int:
         chunk = intent.chunks[at]
         if submission.sent(at, tasks=len(chunk.jobs)) is None:
             sent = chunk.sent_as(main)
-            cluster(intent.cluster).hand_over(array_of(submission, intent, at), sent.jobs)
+            recorded(intent.cluster).hand_over(array_of(submission, intent, at), sent.jobs)
             submission.write_sent(at, sent)
             adopted += len(sent.jobs)
     if adopted:
@@ -212,5 +212,5 @@ def cancel_jobs(run: Run, only: Sequence[str] = (), tell: Tell = unheard) -> lis
     return [
         number
         for name in dict.fromkeys(job.cluster for job in chosen)
-        for number in cluster(name).cancel([job for job in chosen if job.cluster == name])
+        for number in recorded(name).cancel([job for job in chosen if job.cluster == name])
     ]

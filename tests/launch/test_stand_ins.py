@@ -212,6 +212,16 @@ def test_job_whose_submitter_died_is_found_by_its_name(spec):
 # What becomes of it
 
 
+def test_jobs_of_a_cluster_that_is_not_known_here_are_those_of_a_machine(spec):
+    """As from a version with one more."""
+    run = _submit(spec).run
+    path = run / "submissions/0001/intent.json"
+    path.write_text(path.read_text().replace('"cluster":"slurm"', '"cluster":"cloud"'))
+    assert rebench.status(run).counts["pending"] == 6
+    ended = ProcessMark(host=this_process().host, pid=1, started="0")
+    assert not worker_lives(run, _holder(), _holder(cluster="cloud", process=ended))
+
+
 @pytest.mark.parametrize(
     ("shown", "state", "reason"),
     [

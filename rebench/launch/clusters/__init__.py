@@ -23,6 +23,7 @@ __all__ = [
     "JobView",
     "Limits",
     "cluster",
+    "recorded",
     "worker_died",
     "worker_lives",
 ]
@@ -38,12 +39,17 @@ def cluster(name: str) -> Cluster:
     return CLUSTERS[name]
 
 
+def recorded(name: str) -> Cluster:
+    """Return the cluster that a file names; an unknown one is taken for processes of a machine."""
+    return CLUSTERS.get(name, CLUSTERS[Local.name])
+
+
 def worker_lives(run: Path, me: Holder, holder: Holder) -> bool:
     """Return whether the worker that holds a claim may live, as the worker `me` can tell."""
     seen = runs(holder.process)
-    return seen is not False and cluster(holder.cluster).worker_lives(run, me, holder, seen)
+    return seen is not False and recorded(holder.cluster).worker_lives(run, me, holder, seen)
 
 
 def worker_died(holder: Holder) -> bool:
     """Return whether a worker that is gone died by itself, and was not ended by its cluster."""
-    return cluster(holder.cluster).worker_died(holder)
+    return recorded(holder.cluster).worker_died(holder)
