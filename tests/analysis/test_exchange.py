@@ -301,7 +301,7 @@ def test_interval_and_p_value_of_two_seeds_are_those_of_f_with_their_freedom(see
     ]
     curve, _ = rank_curve(Paired.of_values(*tables), (100,), draws=19, rng=1)
     row = curve.iloc[0]
-    share, of_f = (row["less_high"] - row["less"]) / abs(row["less"]), stats.f(1, sum(seeds) - 2)
+    share, of_f = (row["drop_high"] - row["drop"]) / abs(row["drop"]), stats.f(1, sum(seeds) - 2)
     ratio = of_f.ppf(0.95) / share
     assert row["p_value"] == pytest.approx(of_f.sf(ratio))
     alike = [table - np.median(table - table.mean(axis=1)[:, None], axis=0) for table in tables]
