@@ -38,7 +38,12 @@ sys.path[:0] = [str(PROJECT)]
 
 from results_file import RESULTS, kept, publish  # noqa: E402 - after the path
 
-from rebench.analysis import TOP_PERCENT, Accuracies, Paired  # noqa: E402 - after the path
+from rebench.analysis import (  # noqa: E402 - after the path
+    TOP_PERCENT,
+    Accuracies,
+    Paired,
+    rank_intervals,
+)
 from rebench.analysis.curve import rank_curve  # noqa: E402 - after the path
 
 Floats = NDArray[np.float64]
@@ -308,6 +313,26 @@ def shares(scenario: Scenario, repeats: int, key: Sequence[int], draws: int) -> 
     return Shares(*counts.tolist())
 
 
+def ranks_covered(n: int, seeds: int, world: str, noise: str, tables: int) -> dict[str, object]:
+    """How often 95 % intervals of ranks hold the true rank, and the set of the best the best."""
+    covered, best, sizes = [], [], []
+    for table in range(tables):
+        rng = np.random.default_rng([n, seeds, table])
+        true, sd = _world(world, n, rng)
+        runs = true[:, None] + sd[:, None] * _noise(noise, (n, seeds), rng)
+        names = tuple(range(seeds))
+        found = rank_intervals(Accuracies(name="", cells=np.arange(n), seeds=names, runs=runs))
+        first, last = stats.rankdata(-true, method="min"), stats.rankdata(-true, method="max")
+        covered.append(((found["rank_low"] <= last) & (found["rank_high"] >= first)).mean())
+        best.append(found["may_be_best"].iloc[true.argmax()])
+        sizes.append(found["may_be_best"].sum())
+    shares = {"covered": np.mean(covered), "best_in_set": np.mean(best), "set": np.mean(sizes)}
+    told = {"n": n, "seeds": seeds, "world": world, "noise": noise, "tables": tables}
+    return told | {name: round(float(share), 4) for name, share in shares.items()}
+
+
+RANKED = tuple(itertools.product((20, 60, 500), (2, 3), ("benchmark", "tight"), ("normal", "t5")))
+
 Task: TypeAlias = tuple[str, Scenario, int, tuple[int, int], int]
 
 
@@ -333,7 +358,12 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=99, help="of the test's own simulation")
     parser.add_argument("--series", type=int, default=1, help="which random numbers")
     parser.add_argument("--only", help="one question; the others' rows are kept")
+    parser.add_argument("--ranks", action="store_true", help="intervals of ranks instead")
     chosen = parser.parse_args()
+    if chosen.ranks:
+        rows = [ranks_covered(*each, tables=chosen.large) for each in RANKED]
+        publish("calibration-ranks", rows)
+        return
     facts = {"level": LEVEL, "series": chosen.series, "draws": chosen.draws}
     tasks: list[Task] = []
     for place, (question, one) in enumerate(

@@ -40,3 +40,13 @@ def test_an_interrupted_calibration_measures_only_what_is_missing(
     assert "3 scenarios, 1 of them in" in capsys.readouterr().out
     assert _rows(tmp_path) == whole
     assert not part.exists()
+
+
+def test_intervals_of_ranks_hold_the_true_ranks(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.syspath_prepend(str(PROJECT / "scripts/bench"))
+    import calibration
+
+    found = calibration.ranks_covered(60, 3, "tight", "normal", 20)
+    assert found["covered"] > 0.95
+    assert found["best_in_set"] >= 0.9
+    assert found["set"] > 1
