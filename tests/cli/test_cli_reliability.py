@@ -49,7 +49,8 @@ def test_one_ranking_takes_no_other_table_to_choose_its_best(capsys):
     )
 
 
-def test_a_cell_has_an_interval_of_its_rank(capsys):
+def test_a_cell_has_an_interval_of_its_rank(monkeypatch: pytest.MonkeyPatch, capsys):
+    monkeypatch.setenv("COLUMNS", "120")
     assert main(["query", "nb201", "1696"]) == 0
     shown = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert shown[1].endswith("rank rank 95 % may be best of")
