@@ -139,8 +139,8 @@ def test_reader_that_is_gone_ends_a_command_in_silence(monkeypatch):
 def test_help_is_wrapped_for_the_screen_and_not_where_its_source_is(monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "80")
     assert main(["search", "compare", "--help"]) == 0
-    # The source ends a line after "a".
-    assert "in the same way:\n  if only one has a validation split" in capsys.readouterr().out
+    # The source ends a line after "or".
+    assert "in the same way: on\n  validation accuracy, or with times" in capsys.readouterr().out
 
 
 def test_tables_of_a_half_test_set_are_asked_on_it(tmp_path: Path, capsys):
