@@ -1,11 +1,11 @@
 """Write the pages of results: ``python -m experiments.findings [--check] [--analog TABLE]``.
 
-The templates `findings.md.jinja` and `noise.md.jinja` beside this file hold the text; every number
-in them is a call of a function of `small` or `full_size`. Without options the pages in
+The templates `findings.md.jinja` and `noise.md.jinja` next to this file contain the text. Every
+number in them is a call of a function of `small` or `full_size`. Without options, the pages in
 `docs/explanation` and the figures in `docs/assets` are written again. ``--check`` writes nothing:
 it fails if a stored page differs. ``--analog`` measures the table of
 ``rebench table fetch analog-nasbench`` first and keeps its numbers in `stored.json`; it also counts
-the records whose commit is not in the history, for which it asks git.
+the records with a commit that git does not know.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _stored() -> dict[str, Any]:
 
 
 def _lost_records() -> int:
-    """Return the number of trials in `mini` and `mini-decay10x` whose commit git does not know."""
+    """Return how many trials of `mini` and `mini-decay10x` have a commit unknown to git."""
     lost = 0
     for name in ("mini", "mini-decay10x"):
         rows = read_rows(name)
@@ -82,7 +82,7 @@ def _lost_records() -> int:
 
 
 def main(words: list[str]) -> int:
-    """Do what the command line says; return 1 if a stored page differs."""
+    """Run the command line; return 1 if a stored page differs."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--check", action="store_true", help="fail if a stored page differs")
     parser.add_argument("--analog", type=Path, help="Parquet file of analog-nasbench")

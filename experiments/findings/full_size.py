@@ -147,7 +147,7 @@ def _tau(first: list[Floats], second: list[Floats]) -> Floats:
 
 
 def measure_retrained(analog: Path) -> dict[str, Any]:
-    """Return what `stored.json` keeps of a table of `rebench table fetch analog-nasbench`."""
+    """Return the numbers of an analog-nasbench table that `stored.json` keeps."""
     tables = open_recipes(analog)
     rows = []
     for name in PROCEDURES:

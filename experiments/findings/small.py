@@ -184,7 +184,7 @@ def change(
     Args:
         tables: names of released tables.
         first: a recipe.
-        second: another one.
+        second: another recipe.
         seeds: only these, if any are given.
         cells: `all`, `upper half` or `best 5 %` by published accuracy, or `of TABLE`.
         epoch: the epoch of the curves; the end of training if None.

@@ -70,12 +70,12 @@ class SurfaceAnswers(Drawable):
     notes: tuple[str, ...]
 
     def __str__(self) -> str:
-        """What was asked, and the names of the answers."""
+        """Return the question and the names of the answers."""
         asked = f"{len(self.surface.cells)} cells at {len(self.surface.rates)} rates"
         return f"{asked}, {self.surface.dataset}; answers: {', '.join(self.frames)}"
 
     def plot(self, *_: str) -> Figure:
-        """The figure of the surface."""
+        """Return the figure of the surface."""
         from experiments.surface.figures import draw_surface
 
         return draw_surface(self)
@@ -98,12 +98,12 @@ def ask_surface(
     draws: int = 1000,
     seed: int = 0,
 ) -> SurfaceAnswers:
-    """Ask everything of the surface in a long table; every question draws from a seed of its own.
+    """Answer all questions about the surface in a long table; each question has its own seed.
 
     Args:
         table: a long table with the recipes `fixed(lr=...)`.
         dataset: which data set; may be None where the table has one.
-        split: where accuracies are measured; if None the whole test set, or what there is of it.
+        split: where accuracies are measured; if None, the test set or the part that the table has.
         epochs: after how many; the most if None.
         reference: the rate that everything is compared with.
         rules: recipes whose rates follow from the graph.
@@ -186,7 +186,7 @@ def _by_rate(surface: Surface) -> pd.DataFrame:
 
 
 def _beyond(surface: Surface, regrets: pd.DataFrame) -> list[str]:
-    """Say where the rates end too early: for the cells' optimum, or for what a rule asks."""
+    """Return notes where the rates end too early: for a cell's optimum, or for a rule."""
     notes, means = [], surface.means
     for end, column in (("lowest", 0), ("highest", len(surface.rates) - 1)):
         best = means[:, column] > np.delete(means, column, axis=1).max(axis=1)
@@ -208,7 +208,7 @@ def _beyond(surface: Surface, regrets: pd.DataFrame) -> list[str]:
 
 
 def _mixed(table: pd.DataFrame, surface: Surface) -> list[str]:
-    """Say what the surface was measured on, where the table tells."""
+    """Return a note with the settings of the surface, where the table has them."""
     rows = table[(table["dataset"] == surface.dataset) & (table["epochs"] == surface.epochs)]
     told = {name: sorted(map(str, rows[name].unique())) for name in _SETTINGS if name in rows}
     if not told:

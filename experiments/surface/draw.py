@@ -9,7 +9,7 @@ PUBLISHED.csv has the columns `index` and `cifar10_ori_test`: the mean published
 cell. Only cells with a path are drawn (the rules have no rate for the others), one of a functional
 class, by the coarsest of the partitions. Six strata of published accuracy give ten cells each; the
 outer strata are narrow, so that weak and strong cells are among the drawn. Inside a stratum the
-cells lie at equal distances in the order of the rule's multiplier.
+cells have equal distances in the order of the rule's multiplier.
 
 Fresh cells share no functional class with those of mini.toml: 40 from the best 5 % of the space
 by published accuracy, 80 from the rest, every class as likely as any other.
@@ -37,7 +37,7 @@ QUANTILES = (0, 0.1, 0.3, 0.5, 0.7, 0.9, 1)
 PER_STRATUM = 10
 SEED = 13
 FRESH_SEED = 26
-FRESH = ((0.95, 40), (0.0, 80))  # from this quantile of published accuracy up, so many cells
+FRESH = ((0.95, 40), (0.0, 80))  # from this quantile of published accuracy up, this number of cells
 PLAN_F_SEED = 35
 
 

@@ -114,7 +114,7 @@ def _draw_trained(axes: Axes, moves: pd.DataFrame) -> None:
 
 
 def _draw_regrets(axes: Axes, table: pd.DataFrame, rates: Floats) -> None:
-    """Draw the regret of rules minus that of a constant rate with the same mean."""
+    """Draw the regret of rules compared with one rate for all with the same mean."""
     constant = table[table["rule"] == "constant"]
     # Far from the best base rate every rule is bad, and differences mean little.
     known = constant[constant["regret"] <= max(2.0, 3 * constant["regret"].min())]

@@ -1,7 +1,7 @@
-"""What the choice of the learning rate gains and how it re-ranks cells, beside seed noise.
+"""The gain and the change of ranking that the choice of the learning rate brings.
 
-Asked of single rates for all cells, of every cell's own best rate, and of recipes that were trained
-directly on a surface's cells.
+Functions compare single rates for all cells, every cell's own best rate, and recipes that were
+trained directly on the cells of a surface.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _OWN: Final = "own best rate"
 def rate_gains(
     surface: Surface, *, reference: float, top_percent: Sequence[float] = (*_TOP, 10.0)
 ) -> pd.DataFrame:
-    """What the choice of the rate gains, among the best cells at the reference rate.
+    """Return the gain from the choice of the rate, among the best cells at the reference rate.
 
     Rates, and the cells that are the best, are chosen on some seeds; the gain is scored on the
     others. Noise makes the choice worse than the best, so the gain is a little too small;

@@ -1,9 +1,9 @@
 """A learning-rate surface: the accuracy of every cell at every fixed rate, for several seeds.
 
-`read_surface` takes it from a long table; what is asked of it stands in `rates`, `rate_rules`. A
-rate is chosen on some seeds and scored on the others (`seed_folds`), both on the same test images,
-so that the maximum of seeds' noise is no finding; what is gained has intervals in which cells and
-seeds are a sample (`gained`).
+`read_surface` reads it from a long table; `gains` and `rules` analyse it. A rate is chosen on some
+seeds and scored on the others (`seed_folds`), both on the same test images. Otherwise the maximum
+over noisy seeds would look like a gain. Intervals of gains count cells and seeds as a sample
+(`gained`).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _COLUMNS: Final = ("index", "dataset", "split", "epochs", "seed", "rate", "accur
 # A rate or seed that fewer of the cells have is left out; then, cells that lack one.
 _MOST: Final = 0.5
 _SHOWN: Final = 5
-# A column of at most so many values is a setting, and no measurement.
+# A column with at most this number of values is a setting, not a measurement.
 _FEW_KINDS: Final = 20
 
 
@@ -68,11 +68,11 @@ class Surface:
         return self.accuracy.mean(axis=2)
 
     def take(self, chosen: NDArray[np.bool_]) -> Surface:
-        """The surface of the chosen cells."""
+        """Return the surface of the chosen cells."""
         return dataclasses.replace(self, cells=self.cells[chosen], accuracy=self.accuracy[chosen])
 
     def column(self, rate: float) -> int:
-        """The column of `rate`."""
+        """Return the column of `rate`."""
         columns = np.flatnonzero(np.isclose(self.rates, rate, rtol=1e-6))
         if not len(columns):
             known = ", ".join(f"{other:g}" for other in self.rates)
@@ -145,7 +145,7 @@ def read_surface(
 
 
 def seed_folds(surface: Surface) -> list[Fold]:
-    """The folds: every seed scores once what the others have chosen."""
+    """Return the folds: every seed scores once, with the choice of the others."""
     n = len(surface.seeds)
     if n < 2:
         raise InputError("choosing on some seeds and scoring on others needs two seeds, got one")
@@ -158,12 +158,12 @@ def seed_folds(surface: Surface) -> list[Fold]:
 
 
 def best_single_rate(means: Floats) -> int:
-    """The column of means [cells, rates] that is best for all cells together."""
+    """Return the column of means [cells, rates] that is best for all cells together."""
     return int(np.argmax(means.mean(axis=0)))
 
 
 def own_columns(surface: Surface, means: Floats, seeds: int) -> Ints:
-    """The column of each cell's own rate by `means` [cells, rates] over so many `seeds`.
+    """Return the column of each cell's own rate by `means` [cells, rates] over some `seeds`.
 
     What a rate gains over the best single one is its mean gain over cells, plus the cell's own
     deviation shrunk by the share that seeds explain: where cells do not differ by more than seeds
@@ -179,7 +179,7 @@ def own_columns(surface: Surface, means: Floats, seeds: int) -> Ints:
 
 
 def gained(name: str, folds: Floats, chosen: NDArray[np.bool_] | None = None) -> dict[str, float]:
-    """The mean under `name` of gains [cells, folds], with its interval, `_low` and `_high`.
+    """Return the mean under `name` of gains [cells, folds], with its interval, `_low` and `_high`.
 
     Cells and seeds, of which every fold scores one, are both a sample. Of the cells only those
     `chosen` [cells, folds] count, if any are given.
@@ -192,7 +192,7 @@ def gained(name: str, folds: Floats, chosen: NDArray[np.bool_] | None = None) ->
 
 
 def at_rates(means: Floats, rates: Floats, wanted: Floats) -> tuple[Floats, NDArray[np.bool_]]:
-    """Accuracies [cells, ...] at the rates `wanted` [cells, ...], and which lie outside.
+    """Return accuracies [cells, ...] at the rates `wanted` [cells, ...], and which are outside.
 
     Between the surface's rates the accuracy is linear in the logarithm of the rate; outside it is
     that of the nearest one.
@@ -227,7 +227,7 @@ def log_best_rates(means: Floats, rates: Floats) -> Floats:
 
 
 def _whole(wide: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
-    """The cells that have every rate and seed that most cells have."""
+    """Return the cells that have every rate and seed that most cells have."""
     present = wide.notna()
     for level, name in ((0, "rate"), (1, "seed")):
         labels = wide.columns.get_level_values(level)
@@ -256,7 +256,7 @@ def _whole(wide: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
 
 
 def _trained(rows: pd.DataFrame, cells: pd.Index[int]) -> Ints:
-    """The cell that was trained for each of `cells`: itself, or what the table says."""
+    """Return the cell that was trained for each of `cells`: itself, or the one in the table."""
     if "trained_as" not in rows:
         return cells.to_numpy(dtype=np.int64)
     told = rows.drop_duplicates("index").set_index("index")["trained_as"].reindex(cells)

@@ -1,4 +1,4 @@
-"""What a learning-rate surface says: its findings and its tables, as blocks of a page."""
+"""The findings and tables of a learning-rate surface, as blocks of a page."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def _points(row: Row, field: str, said: str = "") -> str:
 
 
 def _reranked(row: Row, other: str = "", *, of_most: bool = False) -> str:
-    """What tau is, what seeds alone leave of it, and how much is missing beyond that.
+    """Return tau, seed tau and the drop as text.
 
     The interval of the largest of several is the wider one that allows for choosing it.
     """
@@ -162,7 +162,7 @@ def _reranked(row: Row, other: str = "", *, of_most: bool = False) -> str:
 
 
 def surface_tables(answers: SurfaceAnswers) -> dict[str, pd.DataFrame]:
-    """What was answered by its title, numbers as they are shown."""
+    """Return the tables by title, with numbers as they are shown."""
     frames = answers.frames | {"scaled": _rules(answers.regrets)}
     tables = {}
     for table in entries(__file__, "page.toml")["tables"]:
@@ -177,7 +177,7 @@ def surface_tables(answers: SurfaceAnswers) -> dict[str, pd.DataFrame]:
 
 
 def _within(row: Row, field: str) -> str:
-    """A field's interval as it stands in a sentence; nothing where there is none."""
+    """Return a field's interval as text, or nothing if it has no interval."""
     interval = span(row[f"{field}_low"], row[f"{field}_high"])
     return f" ({interval})" if interval else ""
 

@@ -35,7 +35,7 @@ _SIZE: Final = ["channels", "cells_per_stage"]
 
 
 def fixed_rate(label: str) -> float | None:
-    """The rate of a recipe that is one rate for every cell with the default init."""
+    """Return the rate of a recipe that is one rate for every cell with the default init."""
     recipe = _recipe(label)
     if isinstance(recipe, NasBench201):
         return BENCHMARK_LR
@@ -45,7 +45,7 @@ def fixed_rate(label: str) -> float | None:
 
 
 def with_rates(table: pd.DataFrame) -> pd.DataFrame:
-    """A table with the column `rate`: that of recipes fixed(lr=...), NaN elsewhere."""
+    """Return a table with the column `rate`: that of recipes fixed(lr=...), NaN elsewhere."""
     if "rate" in table:
         return table
     if "recipe" not in table:  # accuracies of the user's own, that say no recipe
@@ -56,7 +56,7 @@ def with_rates(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def rule_rates(surface: Surface, labels: Sequence[str] = RULES) -> dict[str, Floats]:
-    """The rates [cells] that rules give at their own base rate; NaN without a path."""
+    """Return the rates [cells] that rules give at their own base rate; NaN without a path."""
     rates: dict[str, Floats] = {}
     for label in labels:
         recipe = make_recipe(RecipeSpec.parse(label))
@@ -65,7 +65,7 @@ def rule_rates(surface: Surface, labels: Sequence[str] = RULES) -> dict[str, Flo
 
 
 def measured_rates(surface: Surface, table: pd.DataFrame) -> dict[str, Floats]:
-    """The rates [cells] that the table's measured recipes found: geometric means over seeds.
+    """Return the rates [cells] that the table's measured recipes found: geometric means over seeds.
 
     A recipe that lacks a cell of the surface is left out.
     """
@@ -82,7 +82,7 @@ def measured_rates(surface: Surface, table: pd.DataFrame) -> dict[str, Floats]:
 
 
 def effective_rate(surface: Surface, table: pd.DataFrame, label: str) -> float:
-    """The rate at which a recipe began to move the networks: the geometric mean over runs.
+    """Return the rate at which a recipe began to move the networks: the geometric mean over runs.
 
     Behind batch normalisation an init is a rate (`init_rate_factor`). NaN where layers have rates
     of their own, where the table does not say how large the networks were, or where the recipe has
@@ -104,7 +104,7 @@ def effective_rate(surface: Surface, table: pd.DataFrame, label: str) -> float:
 
 
 def _runs(surface: Surface, table: pd.DataFrame, label: str) -> pd.DataFrame:
-    """A recipe's runs on the surface's cells, trained as long."""
+    """Return a recipe's runs on the surface's cells, trained as long."""
     asked = (table["dataset"] == surface.dataset) & (table["epochs"] == surface.epochs)
     return table[asked & (table["recipe"] == label) & table["index"].isin(surface.cells)]
 
@@ -136,7 +136,7 @@ def _rate(recipe: Recipe, index: int) -> float:
 
 @functools.lru_cache(maxsize=4096)
 def _recipe(label: str) -> Recipe | None:
-    """The recipe of a label; None where it is another program's."""
+    """Return the recipe of a label; None where it is another program's."""
     try:
         return make_recipe(RecipeSpec.parse(label))
     except InputError:

@@ -1,6 +1,6 @@
-"""Rules for the learning rate on a surface: what each costs, and what best rates a fit predicts.
+"""Rules for the learning rate on a surface: the regret of each, and fits that predict best rates.
 
-A cell's own best rate is what rules, and fits that never saw the cell, are held against.
+Rules are compared with a cell's own best rate, and so are fits that never saw the cell.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _PARTS: Final = 10
 
 
 def regret_curve(surface: Surface, rules: Mapping[str, Floats]) -> pd.DataFrame:
-    """How far rules fall short of the cells' own best rates, whatever their base rate.
+    """Return the regret of rules against the cells' own best rates, at every base rate.
 
     Rates keep their ratios; their geometric mean runs over the surface. Own best rates are chosen
     on some seeds, and everything is scored on the others.
@@ -103,7 +103,7 @@ def rule_regrets(surface: Surface, rules: Mapping[str, Floats]) -> pd.DataFrame:
 
 
 def graph_statistics(cells: Ints) -> pd.DataFrame:
-    """What the graphs of benchmark indices `cells` say [cells, statistics].
+    """Return statistics of the graphs of benchmark indices `cells` [cells, statistics].
 
     Cells without a path have no multiplier (the topology rule's) and no depth: NaN.
     """
@@ -207,14 +207,14 @@ def _with_constant(surface: Surface, rules: Mapping[str, Floats]) -> dict[str, F
 
 
 def _own_best(surface: Surface) -> Floats:
-    """Accuracies [cells, folds] at each cell's own best rate, chosen on other seeds."""
+    """Return accuracies [cells, folds] at each cell's own best rate, chosen on other seeds."""
     return np.stack([fold.at_own for fold in seed_folds(surface)], axis=1)
 
 
 def _by_base(
     surface: Surface, ratios: Floats, grid: Floats
 ) -> tuple[Floats, Floats, NDArray[np.bool_]]:
-    """Accuracies [folds, cells, grid] on choosing and on scoring seeds; what lies outside."""
+    """Return accuracies [folds, cells, grid] on both kinds of seeds, and which are outside."""
     wanted, folds = ratios[:, None] * grid, seed_folds(surface)
     choose = [at_rates(fold.choose, surface.rates, wanted) for fold in folds]
     score = [at_rates(fold.score, surface.rates, wanted)[0] for fold in folds]
@@ -222,6 +222,6 @@ def _by_base(
 
 
 def _at_best(choose: Floats, score: Floats) -> Floats:
-    """Accuracies [cells, folds] of `score` where `choose` is best."""
+    """Return accuracies [cells, folds] of `score` where `choose` is best."""
     best = np.argmax(choose.mean(axis=1), axis=1)
     return score[np.arange(len(best)), :, best].T

@@ -111,7 +111,7 @@ def regress_surface(
 
 
 def _held(rows: pd.DataFrame) -> dict[str, Any]:
-    """The settings at which the surface is predicted: the benchmark's, or the most frequent."""
+    """Return the settings of the predicted surface: the benchmark's, or the most frequent."""
     held: dict[str, Any] = {}
     for name, usual in BENCHMARK_SETTINGS.items():
         if name not in rows or rows[name].nunique() < 2:
@@ -125,7 +125,7 @@ def _held(rows: pd.DataFrame) -> dict[str, Any]:
 
 
 def _inputs(cells: Ints, rates: Floats, settings: pd.DataFrame) -> Floats:
-    """What accuracies are regressed on [rows, ...]: the graph, the rate and the settings.
+    """Return the inputs of the regression [rows, ...]: the graph, the rate and the settings.
 
     Of the graph, its operations and how many paths have how many convolutions: no rule's own
     statistic, which would make that rule look better than it is.

@@ -1,5 +1,5 @@
 #!/usr/bin/env python
-"""Keep the shards of a run in the repository: pack what is new, or unpack it all.
+"""Keep the shards of a run in the repository: pack new records, or unpack all of them.
 
 usage: shards.py pack RUN FOLDER
        shards.py unpack RUN FOLDER
@@ -69,7 +69,7 @@ def _check(shard: Path, one: bytes, other: bytes) -> None:
 
 
 def main() -> None:
-    """Do what the command line says."""
+    """Run the command line."""
     actions = {"pack": pack, "unpack": unpack}
     if len(sys.argv) != 4 or sys.argv[1] not in actions:
         sys.exit(__doc__)
