@@ -21,9 +21,9 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib  # type: ignore[import-not-found, unused-ignore]  # only for Python 3.10
 
-__all__ = ["Kind", "announced", "entries", "import_modules"]
+__all__ = ["ExtensionKind", "announced", "entries", "import_modules"]
 
-Kind: TypeAlias = Literal["recipes", "algorithms", "datasets"]
+ExtensionKind: TypeAlias = Literal["recipes", "algorithms", "datasets"]
 
 
 def entries(module: str, name: str) -> dict[str, Any]:
@@ -39,7 +39,7 @@ def import_modules(package: str) -> None:
 
 
 @functools.cache
-def announced(kind: Kind) -> tuple[object, ...]:
+def announced(kind: ExtensionKind) -> tuple[object, ...]:
     """Load and return the objects that installed packages announce as ``rebench.<kind>``.
 
     An object that cannot be loaded gives a warning that names it; the others still work.

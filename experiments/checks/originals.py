@@ -86,7 +86,7 @@ SCRIPTS = {
 VARIANTS = {"rea": {"by vertex": "rea-by-vertex"}, "bohb": {"released": "bohb-released"}}
 
 
-class Curves:
+class ShortCurves:
     """Generated curves of all runs: accuracy rises to its end as 1 - exp(-epoch / 3), and noise."""
 
     def __init__(self, rows: pd.DataFrame) -> None:
@@ -150,7 +150,7 @@ def make_table(correlation: float = CORRELATION) -> tuple[Table, str]:
         frame.loc[of_dataset, column] *= scale[frame.loc[of_dataset, "index"]]
     short = frame[(frame["dataset"] == SHORT.dataset) & (frame["epochs"] == EPOCHS)]
     rows = FrameSource(frame, name="cifar10", origin="generated")
-    return Table(rows, Curves(short)), origin
+    return Table(rows, ShortCurves(short)), origin
 
 
 def _seconds(frame: pd.DataFrame) -> Floats:

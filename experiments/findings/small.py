@@ -32,7 +32,7 @@ from experiments.surface.reranked import DRAWS
 from rebench.analysis import Accuracies, Paired, SeedNoise, read_accuracies
 from rebench.analysis.concordance import Floats, Ints
 from rebench.analysis.improvement import crossed_difference
-from rebench.analysis.ranking import Agreement, between_seeds, resampled, seed_jackknife
+from rebench.analysis.ranking import TauSamples, between_seeds, resampled, seed_jackknife
 from rebench.search import SearchSpace
 from rebench.search.proxies import net_proxy_scores, proxy_scores
 from rebench.tables.layout import curves_path
@@ -126,7 +126,7 @@ class Change:
     """The difference between the rankings of two recipes."""
 
     paired: Paired
-    agreed: Agreement
+    agreed: TauSamples
     level: float
 
     @property

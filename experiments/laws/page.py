@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import pandas as pd
 
 from experiments.laws.result import command, load_verdicts, read_toml, row_estimate
-from rebench.report.blocks import Block, Details, Figure, Heading, Table, Text, as_markdown
+from rebench.report.blocks import Block, Details, Figure, Heading, TableBlock, Text, as_markdown
 
 Row: TypeAlias = Mapping[Hashable, Any]
 # What a sentence of `page.toml` is filled in with.
@@ -36,17 +36,17 @@ def theory_page(folder: Path) -> str:
             blocks.append(Figure(folder / stem, caption))
         if note := _other_data(folder, stem):
             blocks.append(Text([note]))
-        blocks.append(Table(_verdict_rows(rows)))
+        blocks.append(TableBlock(_verdict_rows(rows)))
         for name, (title, rows_of) in _FOLDS.items():
             table = folder / f"{stem}-{name}.csv"
             if table.is_file():
-                blocks.append(Details(title, [Table(rows_of(pd.read_csv(table)))]))
+                blocks.append(Details(title, [TableBlock(rows_of(pd.read_csv(table)))]))
     measured = dict(zip(verdicts["file"], verdicts["law"], strict=True))
     if (scores := folder / "released-scores.csv").is_file() and "released" in measured:
         for name in pd.read_csv(scores)["experiment"].unique():
             measured[f"released:{name}"] = measured["released"]
     blocks += [Heading("Every figure, table and statement", 3)]
-    blocks += [Table(_paper_rows(measured))]
+    blocks += [TableBlock(_paper_rows(measured))]
     return as_markdown(blocks)
 
 

@@ -24,7 +24,7 @@ from experiments.surface.grid import (
 )
 from rebench.analysis.concordance import MIN_CELLS, Floats, top_mask
 from rebench.analysis.paired import complete
-from rebench.analysis.ranking import Agreement, between_seeds, moved, of_most, resampled
+from rebench.analysis.ranking import TauSamples, at_k, between_seeds, of_most, resampled
 from rebench.errors import InputError
 from rebench.intervals import crossed_mean
 
@@ -94,7 +94,7 @@ def rate_reranking(
     seeds of `between_seeds`.
 
     Returns:
-        A row per pair and K: `before`, `after`, `top_percent`, and `moved`'s keys (bootstrap over
+        A row per pair and K: `before`, `after`, `top_percent`, and `at_k`'s keys (bootstrap over
         functional classes).
     """
     n, k = len(surface.cells), len(surface.seeds)
@@ -103,7 +103,7 @@ def rate_reranking(
     groups = [surface.accuracy[:, :, part] for part in np.array_split(np.arange(k), 3)]
     start = surface.column(reference)
     sample = resampled(np.arange(n), draws, rng)
-    turns: dict[tuple[str, str], list[Agreement]] = {}
+    turns: dict[tuple[str, str], list[TauSamples]] = {}
     for choose in groups:
         means = choose.mean(axis=2)
         scored = np.stack([group.mean(axis=2) for group in groups if group is not choose], axis=2)
@@ -118,10 +118,10 @@ def rate_reranking(
     rows: list[dict[str, Any]] = []
     for (before, after), seen in turns.items():
         tau, seed_tau = (np.mean(drawn, axis=0) for drawn in list(zip(*seen, strict=True))[:2])
-        mean = Agreement(tau, seed_tau, seen[-1].n_cells)
+        mean = TauSamples(tau, seed_tau, seen[-1].n_cells)
         for column, percent in enumerate(_TOP):
             named = {"before": before, "after": after, "top_percent": percent}
-            rows.append(named | moved(mean, column))
+            rows.append(named | at_k(mean, column))
     return pd.DataFrame(rows)
 
 
@@ -133,7 +133,7 @@ def single_rates(
     A rate that trains cells badly re-ranks them, too: what a recipe does is seen beside this.
 
     Returns:
-        A row per rate: `rate`, `accuracy` (mean over cells), `moved`'s and `of_most`'s keys.
+        A row per rate: `rate`, `accuracy` (mean over cells), `at_k`'s and `of_most`'s keys.
     """
     start = surface.column(reference)
     sample = resampled(np.arange(len(surface.cells)), draws, rng)
@@ -144,7 +144,7 @@ def single_rates(
         after = surface.accuracy[:, column]
         agreed = between_seeds(surface.accuracy[:, start], after, sample, [100.0])
         row = {"rate": float(rate), "accuracy": float(after.mean())}
-        rows.append(row | moved(agreed, 0) | of_most(agreed, 0, len(surface.rates) - 1))
+        rows.append(row | at_k(agreed, 0) | of_most(agreed, 0, len(surface.rates) - 1))
     return pd.DataFrame(rows)
 
 
@@ -199,7 +199,7 @@ def direct_reranking(
     """Agreement of the ranking at one rate for all with that of recipes trained directly.
 
     Returns:
-        A row per recipe and K: `recipe`, `top_percent`, `moved`'s keys (bootstrap over functional
+        A row per recipe and K: `recipe`, `top_percent`, `at_k`'s keys (bootstrap over functional
         classes), and `of_most`'s among recipes as they come: with parameters of its own, one was
         trained to ask something else.
     """
@@ -218,7 +218,7 @@ def direct_reranking(
         agreed = between_seeds(before, runs.to_numpy(), sample, _TOP)
         for column, percent in enumerate(_TOP):
             row = {"recipe": label, "top_percent": percent}
-            rows.append(row | moved(agreed, column) | of_most(agreed, column, plain))
+            rows.append(row | at_k(agreed, column) | of_most(agreed, column, plain))
     return pd.DataFrame(rows)
 
 

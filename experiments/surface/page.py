@@ -21,7 +21,7 @@ from rebench.report.blocks import (
     Code,
     Figure,
     Heading,
-    Table,
+    TableBlock,
     Text,
 )
 from rebench.report.write import Written, write_page
@@ -73,7 +73,7 @@ def surface_blocks(answers: SurfaceAnswers, figures: Path) -> list[Block]:
         *[
             block
             for title, table in surface_tables(answers).items()
-            for block in (Heading(title, 3), Table(table))
+            for block in (Heading(title, 3), TableBlock(table))
         ],
         Heading("What this answers, and what it does not", 3),
         Text([*limits, *answers.notes]),

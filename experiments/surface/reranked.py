@@ -20,7 +20,7 @@ import rebench
 from rebench.analysis import Paired, read_accuracies
 from rebench.analysis.improvement import crossed_difference
 from rebench.analysis.paired import Accuracies
-from rebench.analysis.ranking import between_seeds, moved, resampled
+from rebench.analysis.ranking import at_k, between_seeds, resampled
 
 DRAWS = 2000
 
@@ -50,7 +50,7 @@ def of_pair(
     seeds = (paired.before.seeds, paired.after.seeds)
     found = between_seeds(paired.before.runs, paired.after.runs, sample, [100.0], seeds=seeds)
     points = crossed_difference(paired)
-    return moved(found, 0, level=level) | {
+    return at_k(found, 0, level=level) | {
         "points": points.value,
         "points_low": points.low,
         "points_high": points.high,

@@ -29,7 +29,7 @@ class Reliability:
     dataset: str
     split: str
     accuracies: Accuracies
-    curve: pd.DataFrame
+    by_k: pd.DataFrame
     """A row per K: `top_percent`, `n_cells`, and `seed_tau` with `seed_tau_low` and
     `seed_tau_high` (95 %)."""
     notes: tuple[str, ...] = ()
@@ -51,13 +51,13 @@ class Reliability:
         return f"{own.name}, {self.dataset} {self.split}, {own.epochs} epochs"
 
     def frame(self) -> pd.DataFrame:
-        """A row per K (`curve`)."""
-        return self.curve.copy()
+        """A row per K (`by_k`)."""
+        return self.by_k.copy()
 
     @property
     def sentence(self) -> str:
         """Seed tau among all cells, and the number of cells that may be the best."""
-        known = self.curve.dropna(subset=["seed_tau"])
+        known = self.by_k.dropna(subset=["seed_tau"])
         if known.empty:
             return "Seed tau is not known: no cell has two seeds, or there are too few cells."
         whole = known.nlargest(1, "top_percent").iloc[0]
@@ -80,7 +80,7 @@ class Reliability:
         return f"<Reliability: {self}>"
 
     def _repr_html_(self) -> str:
-        table = self.curve.to_html(index=False, float_format="{:.3g}".format, na_rep="-")
+        table = self.by_k.to_html(index=False, float_format="{:.3g}".format, na_rep="-")
         return f"<p>{html.escape(str(self))}</p>{table}"
 
 
@@ -138,6 +138,6 @@ def reliability(
         dataset=key.dataset,
         split=key.split,
         accuracies=own,
-        curve=curve[order],
+        by_k=curve[order],
         notes=tuple(dict.fromkeys(notes)),
     )

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from rebench.analysis.paired import Accuracies
-from rebench.analysis.ranking import Agreement, between_seeds
+from rebench.analysis.ranking import TauSamples, between_seeds
 from rebench.analysis.seed_noise import Rng, SeedNoise
 from rebench.errors import InputError
 
@@ -55,7 +55,7 @@ def power(
     rng = np.random.default_rng(rng)
     model = SeedNoise.fit(table.runs)
 
-    def simulated(n: int, k: int, change: float, tables: int) -> Agreement:
+    def simulated(n: int, k: int, change: float, tables: int) -> TauSamples:
         picked = rng.integers(0, len(model.means), size=tables * n)
         true, sd = model.true_means(1, rng)[0][picked], model.run_sd[picked, None]
         moved = rng.standard_normal(len(true)) * true.std() + true.mean()

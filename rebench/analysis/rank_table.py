@@ -70,8 +70,8 @@ def rank_table(rerankings: Sequence[Reranking]) -> pd.DataFrame:
     several = len(rerankings) > 1
     rows = []
     for one in rerankings:
-        usual = tuple(one.moved["top_percent"]) == TOP_PERCENT
-        for row in one.moved.dropna(subset=["tau"]).to_dict("records"):
+        usual = tuple(one.by_k["top_percent"]) == TOP_PERCENT
+        for row in one.by_k.dropna(subset=["tau"]).to_dict("records"):
             if several and usual and row["top_percent"] not in _MAIN_PERCENT:
                 continue
             p_value = one.p_by_percent[row["top_percent"]]
@@ -120,7 +120,7 @@ def legend(rerankings: Sequence[Reranking]) -> str:
     said += f" and {several} comparisons (Holm)." if several > 1 else "."
     if any(one.contrast != "recipe" for one in rerankings):
         said += " The code that trained the networks differs, too."
-    lacking = [{*one.moved.loc[one.moved["tau"].isna(), "top_percent"]} for one in rerankings]
+    lacking = [{*one.by_k.loc[one.by_k["tau"].isna(), "top_percent"]} for one in rerankings]
     if few := sorted(set.intersection(*lacking), reverse=True):
         listed = ", ".join(f"{percent:g}" for percent in few)
         said += f" No tau at K = {listed}: fewer than {MIN_CELLS} cells, or all tied."

@@ -37,11 +37,11 @@ from rebench.analysis.weighted import resampled_curves, worthwhile_weights
 from rebench.intervals import student_reach
 
 __all__ = [
-    "Agreement",
+    "TauSamples",
     "agreement",
     "agreement_frame",
+    "at_k",
     "between_seeds",
-    "moved",
     "of_means",
     "of_most",
     "resampled",
@@ -66,7 +66,7 @@ _SOME: Final = 0.1
 _MOST: Final = 0.5
 
 
-class Agreement(NamedTuple):
+class TauSamples(NamedTuple):
     """Tau between runs of different seeds, and what seeds alone leave of it."""
 
     tau: Floats
@@ -90,7 +90,7 @@ def between_seeds(
     *,
     by: Selection = "benchmark",
     seeds: tuple[Sequence[int] | Ints, Sequence[int] | Ints] | None = None,
-) -> Agreement:
+) -> TauSamples:
     """Agreement of two tables in samples of their cells.
 
     Args:
@@ -126,7 +126,7 @@ def between_seeds(
     alone = [np.sqrt(x * y) for x, y in pairs_of]
     tau: Floats = np.mean([tau for tau, _ in crossed], axis=0)
     seed_tau: Floats = np.mean(alone, axis=0) if alone else np.full(tau.shape, np.nan)
-    return Agreement(tau, seed_tau, crossed[0][1][0])
+    return TauSamples(tau, seed_tau, crossed[0][1][0])
 
 
 def _run_pairs(
@@ -183,7 +183,7 @@ def resampled_agreement(
     by: Selection,
     draws: int,
     rng: Rng,
-) -> tuple[Agreement, list[int]]:
+) -> tuple[TauSamples, list[int]]:
     """Agreement of two tables in all cells and in bootstrap samples; the number of classes [K]."""
     rng = np.random.default_rng(rng)
     if paired.third is not None:
@@ -193,7 +193,7 @@ def resampled_agreement(
         for column, (agreed, _) in enumerate(several):  # small parts have more draws
             taus[:, : len(agreed.tau), column] = agreed.tau[:, 0], agreed.seed_tau[:, 0]
         n_cells = np.concatenate([agreed.n_cells for agreed, _ in several])
-        return Agreement(taus[0], taus[1], n_cells), [classes[0] for _, classes in several]
+        return TauSamples(taus[0], taus[1], n_cells), [classes[0] for _, classes in several]
     compared = paired.repeated
     draws = min(draws, max(_FEWEST_DRAWS, _MOST_RESAMPLED // len(compared)))
     sample = resampled(compared.classes, draws, rng)
@@ -229,19 +229,19 @@ def seed_agreement(
 
 
 def agreement_frame(
-    agreed: Agreement, classes: Sequence[int], top_percent: Sequence[float]
+    agreed: TauSamples, classes: Sequence[int], top_percent: Sequence[float]
 ) -> pd.DataFrame:
     """Return the rows of `agreement`."""
     return pd.DataFrame(
         [
-            {"top_percent": percent, **moved(agreed, column, classes[column])}
+            {"top_percent": percent, **at_k(agreed, column, classes[column])}
             for column, percent in enumerate(top_percent)
         ]
     )
 
 
-def moved(
-    agreed: Agreement, column: int, n: int | None = None, level: float = _LEVEL
+def at_k(
+    agreed: TauSamples, column: int, n: int | None = None, level: float = _LEVEL
 ) -> dict[str, float]:
     """Return `n_cells`, `ratio`, and `tau`, `seed_tau` and `drop` with intervals at one K."""
     row: dict[str, float] = {"n_cells": int(agreed.n_cells[column])}
@@ -250,7 +250,7 @@ def moved(
     return row | {"ratio": row["tau"] / row["seed_tau"] if row["seed_tau"] > _LEAST else math.nan}
 
 
-def of_most(agreed: Agreement, column: int, several: int) -> dict[str, float]:
+def of_most(agreed: TauSamples, column: int, several: int) -> dict[str, float]:
     """The interval of `drop` where it is the largest of several: `most_low` and `most_high`.
 
     Bonferroni's, so that it holds for whichever is the largest; so far out the draws are few, and

@@ -58,7 +58,7 @@ class Reranking(Drawable):
     contrast: Contrast
     by: Selection | str
     """Table that selects the top K %: one of the two, or the name of a third table."""
-    moved: pd.DataFrame
+    by_k: pd.DataFrame
     """`rank_curve`: one row per K."""
     notes: tuple[str, ...]
     p_adjusted: float | None = None
@@ -77,15 +77,15 @@ class Reranking(Drawable):
         return self.paired.after
 
     @functools.cached_property
-    def curve(self) -> pd.DataFrame:
+    def _with_means(self) -> pd.DataFrame:
         """One row per K: `rank_curve` and `of_means`."""
-        top = self.moved["top_percent"].tolist()
-        return self.moved.merge(of_means(self.paired, top, by=_own(self.by)), on="top_percent")
+        top = self.by_k["top_percent"].tolist()
+        return self.by_k.merge(of_means(self.paired, top, by=_own(self.by)), on="top_percent")
 
     @property
     def p_value(self) -> float:
         """The p-value of no difference, adjusted for all K; NaN if it could not be computed."""
-        return float(self.moved["p_family"].min())
+        return float(self.by_k["p_family"].min())
 
     @property
     def p_judged(self) -> float:
@@ -96,8 +96,8 @@ class Reranking(Drawable):
     def p_by_percent(self) -> dict[float, float]:
         """The p-value at each K, adjusted for all K and for all comparisons of a study."""
         factor = self.p_judged / self.p_value
-        values = np.minimum(self.moved["p_family"] * factor, 1)
-        return dict(zip(self.moved["top_percent"], values, strict=True))
+        values = np.minimum(self.by_k["p_family"] * factor, 1)
+        return dict(zip(self.by_k["top_percent"], values, strict=True))
 
     @property
     def name(self) -> str:
@@ -158,7 +158,7 @@ class Reranking(Drawable):
 
     @property
     def _whole(self) -> pd.Series[float]:
-        return self.moved.nlargest(1, "top_percent").iloc[0]
+        return self.by_k.nlargest(1, "top_percent").iloc[0]
 
     @functools.cached_property
     def improvement(self) -> dict[str, float]:
@@ -178,15 +178,15 @@ class Reranking(Drawable):
 
     def jackknife(self) -> pd.DataFrame:
         """Return `seed_jackknife`: `drop` at each K with an interval over seeds."""
-        return seed_jackknife(self.paired, self.moved["top_percent"].tolist())
+        return seed_jackknife(self.paired, self.by_k["top_percent"].tolist())
 
     def frame(self) -> pd.DataFrame:
         """Return one row per K: tau, seed tau and drop with intervals, ratio, p-values."""
-        return self.curve.copy()
+        return self._with_means.copy()
 
     def to_csv(self, path: str | Path | None = None) -> str | None:
         """Write `frame` as CSV into a file, or return it as text."""
-        return self.curve.to_csv(path, index=False)
+        return self._with_means.to_csv(path, index=False)
 
     def to_markdown(self) -> str:
         """Return the table of all K as Markdown."""
@@ -207,7 +207,7 @@ class Reranking(Drawable):
     @property
     def sentence(self) -> str:
         """The verdict: claim, numbers, interval, p-value, scope, then warnings."""
-        curve = self.moved.dropna(subset=["tau"])
+        curve = self.by_k.dropna(subset=["tau"])
         before, after, n = self.before.name, self.after.name, len(self.before.cells)
         if curve.empty:
             if n >= MIN_CELLS:
@@ -360,7 +360,7 @@ def rerank(
         paired=paired,
         contrast=contrast,
         by=by,
-        moved=curve,
+        by_k=curve,
         notes=(*paired.notes, *notes),
     )
 

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 import typer
 from typer.core import TyperCommand
 
-from rebench.cli.groups import App, Group
+from rebench.cli.groups import App, CommandGroup
 from rebench.errors import RebenchError
 from rebench.machine import search_garbage_rarely
 from rebench.version import version
@@ -55,7 +55,7 @@ COMMANDS: Final[dict[str, Command]] = {
 }
 
 
-class LazyGroup(Group):
+class LazyGroup(CommandGroup):
     """Group that imports the module of a command only to run it, so that help is fast."""
 
     def __init__(self, **settings: Any) -> None:

@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 from typer.models import CommandFunctionType as F
 
-__all__ = ["App", "Group"]
+__all__ = ["App", "CommandGroup"]
 
 
 class _Reader(NamedTuple):
@@ -52,7 +52,7 @@ class _Command(TyperCommand):
         return _light(super().get_params(ctx))
 
 
-class Group(TyperGroup):
+class CommandGroup(TyperGroup):
     """Group that lists its commands by panel, with the complete first sentence of each help."""
 
     def get_params(self, ctx: Any) -> list[Any]:
@@ -71,7 +71,11 @@ class App(typer.Typer):
     """Command or group of commands, with help as plain text of at most 80 columns."""
 
     def __init__(self, **settings: Any) -> None:
-        usual: dict[str, Any] = {"cls": Group, "add_completion": False, "no_args_is_help": True}
+        usual: dict[str, Any] = {
+            "cls": CommandGroup,
+            "add_completion": False,
+            "no_args_is_help": True,
+        }
         super().__init__(**usual | settings, rich_markup_mode=None, pretty_exceptions_enable=False)
 
     def command(self, name: str | None = None, **settings: Any) -> Callable[[F], F]:

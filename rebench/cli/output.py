@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
-    "Column",
+    "ScreenColumn",
     "as_text",
     "fit",
     "frame_rows",
@@ -74,7 +74,7 @@ def print_rows(
     shown = [_with_intervals(row) for row in listed]
     texts = {name: _column_texts([row[name] for row in shown]) for name in shown[0]}
     columns = [
-        Column(
+        ScreenColumn(
             heading=printable(name.replace("_", " "), keep=""),
             texts=each,
             numeric=all(map(is_number, each)),
@@ -101,7 +101,7 @@ def print_facts(facts: Mapping[str, object], *, title: str = "", aligned: bool =
         typer.echo(wrapped(f"{name:<{names}}  {text}", _width(), indent="  "))
 
 
-def _print_table(columns: Sequence[Column], gap: int) -> None:
+def _print_table(columns: Sequence[ScreenColumn], gap: int) -> None:
     """Print columns next to each other; a row has as many lines as its longest text."""
     headings = (column.heading.split("\n")[::-1] for column in columns)
     lines = [*itertools.zip_longest(*headings, fillvalue="")][::-1]
@@ -233,7 +233,7 @@ _TIE: Final = "\ue000"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
+class ScreenColumn:
     """Column of a table: its heading and the text of each row."""
 
     heading: str
@@ -257,12 +257,12 @@ class Fitted(NamedTuple):
 
     same: tuple[tuple[str, str], ...] = ()
     """Headings and texts of columns that are equal in all rows."""
-    tables: tuple[tuple[Column, ...], ...] = ()
+    tables: tuple[tuple[ScreenColumn, ...], ...] = ()
     gap: int = GAP
     """Number of spaces between columns."""
 
 
-def fit(columns: Sequence[Column], width: int) -> Fitted:
+def fit(columns: Sequence[ScreenColumn], width: int) -> Fitted:
     """Arrange columns so that no line is wider than `width`, if that is possible."""
     if _breadth([column.natural for column in columns]) <= width:
         return Fitted(tables=(tuple(columns),))
@@ -304,7 +304,9 @@ def _breadth(widths: Sequence[int], gap: int = GAP) -> int:
     return sum(widths) + gap * (len(widths) - 1)
 
 
-def _narrowed(columns: Sequence[Column], width: int, gap: int = GAP) -> tuple[Column, ...]:
+def _narrowed(
+    columns: Sequence[ScreenColumn], width: int, gap: int = GAP
+) -> tuple[ScreenColumn, ...]:
     """Narrow the widest column step by step, until all fit or none can be narrowed."""
     widths = [column.natural for column in columns]
     least = [column.least for column in columns]

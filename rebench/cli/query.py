@@ -15,7 +15,7 @@ from rebench.errors import InputError, MissingDataError
 
 if TYPE_CHECKING:
     from rebench.tables import Summary, Table
-    from rebench.tables.compare import Comparison
+    from rebench.tables.cell_comparison import CellComparison
     from rebench.tables.layout import Key
 
 __all__ = ["query"]
@@ -56,7 +56,7 @@ def query(
     Example: rebench query mini 1696
     """
     from rebench.tables import cell_index, open_table
-    from rebench.tables.compare import compare
+    from rebench.tables.cell_comparison import compare_cell
     from rebench.tables.opening import open_recipes, read_rows
 
     if sql is not None:
@@ -107,7 +107,7 @@ def query(
         ranked = _rank_interval(opened, index, key)
         rows = [_of_table(opened.query(index, *key), label, ranked)]
     else:
-        compared = compare(benchmark, opened, index, key)
+        compared = compare_cell(benchmark, opened, index, key)
         rows = [
             _of_table(side, name, _rank_interval(own, index, key), rank, compared.common)
             for side, name, own, rank in (
@@ -212,7 +212,7 @@ def _of_table(
     return {**named, **_row(side, ranked), "rank in common": rank, "common cells": common}
 
 
-def _difference(compared: Comparison, label: str) -> dict[str, object]:
+def _difference(compared: CellComparison, label: str) -> dict[str, object]:
     before, after = compared.ranks
     return dict.fromkeys(_of_table(compared.published, label, _NO_INTERVAL)) | {
         "accuracy": "difference",

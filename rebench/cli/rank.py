@@ -219,7 +219,7 @@ def _print_all_columns(rerankings: Sequence[Reranking], output: Format) -> None:
         | {"p_adjusted": reranking.p_adjusted, "comparisons": reranking.comparisons}
         | {"n_classes": int(reranking.improvement["n_classes"])}
         for reranking in rerankings
-        for row in frame_rows(reranking.curve.round(4))
+        for row in frame_rows(reranking.frame().round(4))
     ]
     _print_values(rows, output)
 

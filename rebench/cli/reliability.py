@@ -51,7 +51,7 @@ def print_reliability(table: str, chosen: Choices, *, as_json: bool) -> bool:
         print_rows([row for each in found for row in _rows(each)], as_json=True)
         return True
     for each in found:
-        print_rows(each.curve.dropna(subset=["seed_tau"]), as_json=False, title=each.name)
+        print_rows(each.frame().dropna(subset=["seed_tau"]), as_json=False, title=each.name)
         say(f"{each.sentence}\n")
     for note in dict.fromkeys(note for each in found for note in each.notes):
         say(note, err=True)
@@ -62,4 +62,4 @@ def _rows(found: Reliability) -> list[dict[str, object]]:
     named: dict[str, object] = {"table": found.accuracies.name, "dataset": found.dataset}
     named |= {"split": found.split, "epochs": found.accuracies.epochs}
     named |= {"may_be_best": found.may_be_best}
-    return [{**named, **row} for row in frame_rows(found.curve.round(4))]
+    return [{**named, **row} for row in frame_rows(found.frame().round(4))]

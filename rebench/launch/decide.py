@@ -28,7 +28,7 @@ from rebench.runs import (
     group,
     pack_types,
 )
-from rebench.runs.options import slurm_minutes
+from rebench.runs.slurm_options import slurm_minutes
 
 __all__ = ["Decision", "Order", "Throttle", "bad_nodes", "cut", "decide", "named", "smaller"]
 

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 __all__ = ["work"]
 
-Group: TypeAlias = tuple[Trial, ...]
+TrialGroup: TypeAlias = tuple[Trial, ...]
 
 # A trial is given up after this many deaths of its worker in a row without a checkpoint.
 _DEATHS = 3
@@ -157,7 +157,7 @@ class _Worker:
         note = f"ended; {left} trials are held by other workers" if left else "ended"
         self._reporter.end(note)
 
-    def _open(self, group: Group) -> set[str]:
+    def _open(self, group: TrialGroup) -> set[str]:
         return {
             one.trial_id
             for one in group
@@ -170,7 +170,7 @@ class _Worker:
         failures, number = self._run.failures(), self._submission.number
         self._failed |= {key for key, one in failures.items() if one.submission >= number}
 
-    def _train_rest(self, group: Group) -> None:
+    def _train_rest(self, group: TrialGroup) -> None:
         """Claim and train those trials of a group that nobody has trained or holds."""
         if self._signal is not None:
             raise Interrupted
@@ -215,7 +215,7 @@ class _Worker:
             self._threads_before = set_threads(self._options)
         return device
 
-    def _train(self, group: Group, wanted: set[str]) -> None:
+    def _train(self, group: TrialGroup, wanted: set[str]) -> None:
         """Train a whole group, so that numbers never depend on progress; keep wanted trials."""
         from rebench.train import Speed, train
 

@@ -24,7 +24,7 @@ from torch import nn
 from cells.dag import LAYER, SKIP_EDGE
 from rebench.errors import InputError
 from rebench.modules.operations import UNARY
-from rebench.modules.steps import Opaque, Role, Step, StepReader, Weight
+from rebench.modules.steps import Opaque, OtherRole, Step, StepReader, Weight
 from rebench.modules.tracing import TracerName, UntraceableError, trace
 from rebench.recipes.graph import NetworkGraph
 
@@ -51,7 +51,7 @@ class Network:
 
     graph: NetworkGraph
     uses: tuple[Use, ...]
-    roles: Mapping[str, Role]
+    roles: Mapping[str, OtherRole]
     tracer: TracerName
 
 

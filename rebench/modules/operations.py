@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Final, Literal, TypeAlias
 
-__all__ = ["KINDS", "UNARY", "Kind"]
+__all__ = ["KINDS", "UNARY", "OperationKind"]
 
-Kind: TypeAlias = Literal[
+OperationKind: TypeAlias = Literal[
     "input", "layer", "sum", "join", "norm", "view", "homogeneous", "pointwise", "opaque", "unknown"
 ]
 """Kind of a step of a network.
@@ -19,7 +19,7 @@ a product with a constant or a gate. A pointwise step does not: GELU, addition o
 homogeneous and pointwise steps and norms keep the paths of their input. No path has unknown steps.
 """
 
-UNARY: Final[frozenset[Kind]] = frozenset(("norm", "view", "homogeneous", "pointwise"))
+UNARY: Final[frozenset[OperationKind]] = frozenset(("norm", "view", "homogeneous", "pointwise"))
 
 CONVOLUTIONS: Final = frozenset(f"conv{kind}{n}d" for kind in ("", "_transpose") for n in (1, 2, 3))
 MATMULS: Final = frozenset(("matmul", "mm", "addmm"))
@@ -93,7 +93,7 @@ CONSTANTS: Final = frozenset(
      "new_ones", "new_empty", "new_full", "bernoulli", "argmax")
 )  # fmt: skip
 
-KINDS: Final[dict[str, Kind]] = {
+KINDS: Final[dict[str, OperationKind]] = {
     **dict.fromkeys(VIEWS, "view"),
     **dict.fromkeys(_HOMOGENEOUS, "homogeneous"),
     **dict.fromkeys(_POINTWISE, "pointwise"),

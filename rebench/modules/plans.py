@@ -18,7 +18,7 @@ from torch.nn.modules.batchnorm import _NormBase
 
 from rebench.errors import InputError
 from rebench.modules.network import WeightRole
-from rebench.modules.steps import Role
+from rebench.modules.steps import OtherRole
 from rebench.nets.probe import Loss, Probe
 from rebench.recipes.graph import NetworkGraph
 from rebench.recipes.init import LayerInit, draw
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ParameterPlan", "Plan"]
 
-ParameterRole: TypeAlias = WeightRole | Role | Literal["unused"]
+ParameterRole: TypeAlias = WeightRole | OtherRole | Literal["unused"]
 Rate: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 # Sizes are those of tensors: torch counts in 64 bits.
 Size: TypeAlias = Annotated[int, Field(ge=0, lt=2**63)]

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from rebench.modules import operations as ops
-from rebench.modules.operations import UNARY, Kind
+from rebench.modules.operations import UNARY, OperationKind
 
 if TYPE_CHECKING:
     from rebench.modules.steps import Step
@@ -33,7 +33,7 @@ EPSILON: Final = 0.01
 class Product:
     """Kind of a product, the step that its paths lead through, and the gates that it reads."""
 
-    kind: Kind
+    kind: OperationKind
     value: int
     gates: tuple[int, ...] = ()
 
@@ -113,7 +113,7 @@ class Products:
             return None
         return self._of_one(call, self._scale(operands[0]), step.kind)
 
-    def _of_one(self, call: Call, of: _Scale, kind: Kind) -> _Scale | None:
+    def _of_one(self, call: Call, of: _Scale, kind: OperationKind) -> _Scale | None:
         """Return the scale of the result of an operation on one value."""
         operation, number = call.operation, call.argument(1)
         known = isinstance(number, int | float)

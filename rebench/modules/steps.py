@@ -20,16 +20,16 @@ from torch.utils import _pytree as pytree
 
 from cells.paths import Polynomial
 from rebench.modules import operations as ops
-from rebench.modules.operations import UNARY, Kind
+from rebench.modules.operations import UNARY, OperationKind
 from rebench.modules.products import Products
 from rebench.modules.tracing import Call, Program, UntraceableError
 
-__all__ = ["Opaque", "Role", "Step", "StepReader", "Weight"]
+__all__ = ["Opaque", "OtherRole", "Step", "StepReader", "Weight"]
 
 Opaque: TypeAlias = Literal["error"] | Mapping[str, Sequence[Sequence[int]]]
 """Treatment of nodes with unknown paths: an error, or the paths given in a mapping."""
 
-Role: TypeAlias = Literal["bias", "gain", "shift", "factor", "offset", "other"]
+OtherRole: TypeAlias = Literal["bias", "gain", "shift", "factor", "offset", "other"]
 """Role of a parameter that is not the weight of a layer; a normalisation has gain and shift."""
 
 
@@ -48,9 +48,11 @@ class Weight:
 class Step:
     """One operation on data; `reads` contains the positions of its input steps."""
 
-    kind: Kind
+    kind: OperationKind
     reads: Sequence[int] = ()
-    roles: Mapping[str, Role] = field(default_factory=dict)  # of parameters except layer weights
+    roles: Mapping[str, OtherRole] = field(
+        default_factory=dict
+    )  # of parameters except layer weights
     weight: Weight | None = None  # only for a layer
     shares: Sequence[int] = ()  # for a join: number of channels of each part
     channelwise: bool = False  # for a norm, or for a join along the channels
@@ -235,7 +237,7 @@ class StepReader:
         zero = any(isinstance(term, int | float) and term == 0 for term in terms)
         affine = self._behind_norm(data[0], terms)
         if call.operation in ops.SUMS:
-            kind: Kind = "view" if zero else "pointwise"
+            kind: OperationKind = "view" if zero else "pointwise"
             return self._add(Step(kind, data, _roles(names, "shift" if affine else "offset")))
         if zero:
             return _Constant()
@@ -280,7 +282,7 @@ class StepReader:
         gains, shifts = (self._parameters(call.argument(place)) for place in (gain, gain + 1))
         roles = _roles(gains, "gain") | _roles(shifts, "shift")
         channelwise = call.operation in ops.CHANNELWISE
-        kind: Kind = "norm" if not channelwise or call.argument(5) else "pointwise"
+        kind: OperationKind = "norm" if not channelwise or call.argument(5) else "pointwise"
         return self._add(Step(kind, data, roles, channelwise=channelwise))
 
     def _entry(self, call: Call) -> str | None:
@@ -323,7 +325,7 @@ class StepReader:
                 )
 
 
-def _roles(names: frozenset[str], role: Role) -> dict[str, Role]:
+def _roles(names: frozenset[str], role: OtherRole) -> dict[str, OtherRole]:
     return dict.fromkeys(names, role)
 
 

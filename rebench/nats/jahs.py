@@ -19,7 +19,7 @@ import pyarrow as pa
 from cells import OP_NAMES
 from cells.ops import AVG_POOL, CONV_1X1, CONV_3X3, EDGES, NONE, SKIP, index_order
 from rebench.errors import InputError, MissingDataError
-from rebench.nats.surface import surface_rows
+from rebench.nats.surface_rows import surface_rows
 from rebench.tables.checks import check_column
 from rebench.tables.columns import RULES, Column
 from rebench.tables.longfile import read_csv

@@ -20,7 +20,7 @@ from cells.ops import AVG_POOL, CONV_3X3, NONE, SKIP
 from rebench.data.safe_pickle import load_pickle, shown
 from rebench.errors import MissingDataError, UnsafeFileError
 from rebench.machine import bounded_memory
-from rebench.nats.surface import surface_rows
+from rebench.nats.surface_rows import surface_rows
 from rebench.tables.checks import check_column
 from rebench.tables.columns import RULES
 from rebench.tables.longfile import check_digest

@@ -35,7 +35,7 @@ _KERNEL = {CONV_1X1: 1, CONV_3X3: 3}
 _OUTPUT = 3
 
 
-class _Step(enum.Enum):
+class _EdgeOp(enum.Enum):
     """Operation of the forward pass on an edge; edges that are not in a plan are not computed."""
 
     SKIP = enum.auto()
@@ -44,7 +44,7 @@ class _Step(enum.Enum):
     BIAS = enum.auto()  # a convolution of zeros: only the bias of its batch normalisation
 
 
-def _plan(cell: Cell) -> dict[int, _Step]:
+def _plan(cell: Cell) -> dict[int, _EdgeOp]:
     """Return the edges (as positions in `EDGES`) that can change the output, in order."""
     steps = {}
     nonzero = {0}
@@ -52,9 +52,9 @@ def _plan(cell: Cell) -> dict[int, _Step]:
         if source in nonzero:
             if op == NONE:
                 continue
-            step = {SKIP: _Step.SKIP, AVG_POOL: _Step.POOL}.get(op, _Step.CONV)
+            step = {SKIP: _EdgeOp.SKIP, AVG_POOL: _EdgeOp.POOL}.get(op, _EdgeOp.CONV)
         elif op in _KERNEL:
-            step = _Step.BIAS
+            step = _EdgeOp.BIAS
         else:
             continue
         steps[position] = step
@@ -70,7 +70,7 @@ def _plan(cell: Cell) -> dict[int, _Step]:
 def computed_edges(cell: Cell) -> tuple[tuple[int, int], ...]:
     """Return the (target, source) edges with an operation that the forward pass computes."""
     plan = _plan(cell)
-    return tuple(EDGES[position] for position, step in plan.items() if step is not _Step.BIAS)
+    return tuple(EDGES[position] for position, step in plan.items() if step is not _EdgeOp.BIAS)
 
 
 class ConvBN(nn.Module):
@@ -128,11 +128,11 @@ class CellBlock(nn.Module):
         for position, step in self._plan.items():
             target, source = EDGES[position]
             layer = self.layers[position]
-            if step is _Step.CONV:
+            if step is _EdgeOp.CONV:
                 vertices[target].add(layer(vertices[source].activated()), owned=True)
-            elif step is _Step.POOL:
+            elif step is _EdgeOp.POOL:
                 vertices[target].add(vertices[source].pooled())
-            elif step is _Step.SKIP:
+            elif step is _EdgeOp.SKIP:
                 vertices[target].add(vertices[source].value())
             else:
                 vertices[target].add(layer.of_zeros(inputs))  # type: ignore[operator]  # a ConvBN

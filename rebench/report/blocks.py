@@ -25,7 +25,7 @@ __all__ = [
     "Details",
     "Figure",
     "Heading",
-    "Table",
+    "TableBlock",
     "Text",
     "as_html",
     "as_markdown",
@@ -58,7 +58,7 @@ class Callout:
 
     label: str
     text: str
-    moved: bool
+    changed: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Code:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Table:
+class TableBlock:
     """A data frame; numbers are shown to `digits` decimal places."""
 
     frame: pd.DataFrame
@@ -98,7 +98,7 @@ class Details:
     blocks: Sequence[Block]
 
 
-Block: TypeAlias = Heading | Text | Callout | Code | Table | Figure | Details
+Block: TypeAlias = Heading | Text | Callout | Code | TableBlock | Figure | Details
 
 
 def as_markdown(blocks: Sequence[Block]) -> str:
@@ -134,13 +134,13 @@ def _html(block: Block) -> str:
             if len(folded) == 1:
                 return f"<p>{folded[0]}</p>"
             return "<ul>" + "".join(f"<li>{line}</li>" for line in folded) + "</ul>"
-        case Callout(label, text, moved):
-            kind = "moved" if moved else "still"
+        case Callout(label, text, changed):
+            kind = "changed" if changed else "still"
             box = f"<b>{safe(label)}</b><span>{safe(text)}</span>"
             return f'<div class="callout {kind}">{box}</div>'
         case Code(text):
             return f"<pre><code>{safe(text)}</code></pre>"
-        case Table():
+        case TableBlock():
             return _html_table(block)
         case Figure(path, caption):
             image = base64.b64encode(path.with_name(f"{path.name}.svg").read_bytes()).decode()
@@ -151,7 +151,7 @@ def _html(block: Block) -> str:
             return f"<details><summary>{safe(summary)}</summary>{inner}</details>"
 
 
-def _html_table(table: Table) -> str:
+def _html_table(table: TableBlock) -> str:
     """Return a table as HTML in a box that scrolls on narrow screens."""
     columns = table.frame.infer_objects().items()
     kinds = [
@@ -184,7 +184,7 @@ def _markdown(block: Block) -> str:
             longest = max(map(len, re.findall("`+", text)), default=0)
             fence = "`" * max(3, longest + 1)
             return f"{fence}\n{printable(text)}\n{fence}"
-        case Table():
+        case TableBlock():
             header, *rows = [f"| {' | '.join(map(plain, row))} |" for row in block.rows()]
             return "\n".join([header, "|" + "---|" * len(block.frame.columns), *rows])
         case Figure(path, caption):

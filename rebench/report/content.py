@@ -21,7 +21,7 @@ from rebench.report.blocks import (
     Details,
     Figure,
     Heading,
-    Table,
+    TableBlock,
     Text,
 )
 from rebench.report.figures.ranking import (
@@ -44,7 +44,7 @@ def blocks_of(study: Study, figures: Path) -> list[Block]:
         Text([facts.subtitle(study)]),
         *_results(study.rerankings),
         Heading("What was run"),
-        Table(facts.trials(study.table), digits=2),
+        TableBlock(facts.trials(study.table), digits=2),
     ]
     number = itertools.count(1)
     for group in alike(study.rerankings):
@@ -58,7 +58,7 @@ def blocks_of(study: Study, figures: Path) -> list[Block]:
         Heading("Notes"),
         Text(facts.notes(study) or ["None: every record was used without changes."]),
         Heading("Provenance"),
-        Table(facts.provenance(study)),
+        TableBlock(facts.provenance(study)),
         Heading("Reproduce"),
         *facts.reproduce(study),
     ]
@@ -76,7 +76,7 @@ def _results(rerankings: Sequence[Reranking]) -> list[Block]:
         blocks += [
             Heading(f"Recipes against {group[0].before.name}{where}"),
             Text([summary(group)]),
-            Table(rank_table(group)),
+            TableBlock(rank_table(group)),
             Text([legend(group)]),
         ]
     return blocks
@@ -90,7 +90,7 @@ def _callout(reranking: Reranking, label: str = "") -> Callout:
         f"{row['n_cells']:.0f} cells ({row['n_classes']:.0f} functional classes) improved."
     )
     said = f"{reranking.sentence} {change}"
-    return Callout(label or reranking.name, said, moved=reranking.p_judged <= LEVEL)
+    return Callout(label or reranking.name, said, changed=reranking.p_judged <= LEVEL)
 
 
 def _reranking(reranking: Reranking, figures: Path, number: str) -> list[Block]:
@@ -107,20 +107,20 @@ def _reranking(reranking: Reranking, figures: Path, number: str) -> list[Block]:
     return [
         drawn["reranking"],
         *_curve_blocks(reranking),
-        Details("The ten best cells of each ranking", [Table(top, digits=2)]),
+        Details("The ten best cells of each ranking", [TableBlock(top, digits=2)]),
         Details("Accuracy of each cell under both recipes", [drawn["differences"]]),
     ]
 
 
 def _curve_blocks(reranking: Reranking) -> list[Block]:
     """Return the table of all K with tau, what explains it, and further measures."""
-    known = reranking.curve.dropna(subset=["tau"])
+    known = reranking.frame().dropna(subset=["tau"])
     if known.empty:
         return [Text([legend([reranking])])]
     return [
-        Table(rank_table([reranking])),
+        TableBlock(rank_table([reranking])),
         Text([legend([reranking])]),
-        Details("Further measures at each K", [Table(_further(known))]),
+        Details("Further measures at each K", [TableBlock(_further(known))]),
     ]
 
 

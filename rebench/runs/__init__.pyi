@@ -1,5 +1,4 @@
 from .folder import Failure, Run, listed_trials
-from .options import SlurmOptions, TypeOptions
 from .plan import (
     GUESS,
     Job,
@@ -24,6 +23,7 @@ from .record import (
 from .results import Finished, FinishedTrials, quarantine
 from .sample import choose_cells
 from .shards import ShardReader, ShardWriter, atomic_file, write_atomically
+from .slurm_options import SlurmOptions, TypeOptions
 from .spec import (
     SweepSpec,
     TrainOptions,

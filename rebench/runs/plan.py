@@ -15,7 +15,7 @@ from cells import Cell, CostModel
 from cells.ops import AVG_POOL, CONV_1X1, CONV_3X3
 from rebench.data import data_spec, data_specs
 from rebench.errors import InputError
-from rebench.runs.options import SlurmOptions
+from rebench.runs.slurm_options import SlurmOptions
 from rebench.runs.trial import Trial
 
 __all__ = [

@@ -11,13 +11,13 @@ from cells import Cell, compile_space
 from rebench.errors import InputError
 from rebench.runs.spec import CellsSpec, TableColumn
 
-__all__ = ["Accuracies", "choose_cells"]
+__all__ = ["AccuracyReader", "choose_cells"]
 
 # Return the accuracies of a table (percent), one per index; NaN where a cell is missing.
-Accuracies = Callable[[TableColumn], NDArray[np.float64]]
+AccuracyReader = Callable[[TableColumn], NDArray[np.float64]]
 
 
-def choose_cells(choice: CellsSpec, accuracies: Accuracies) -> tuple[list[Cell], int]:
+def choose_cells(choice: CellsSpec, accuracies: AccuracyReader) -> tuple[list[Cell], int]:
     """Return the chosen cells in order of their index, and the number of duplicates."""
     space = compile_space()
     indices = [Cell.from_index(index).index for index in choice.indices]

@@ -27,7 +27,7 @@ from cells import SPACE_SIZE, Cell, CellError
 from rebench.errors import InputError, UnknownNameError
 from rebench.machine import expanded
 from rebench.runs.files import read_bounded
-from rebench.runs.options import SlurmOptions
+from rebench.runs.slurm_options import SlurmOptions
 from rebench.runs.trial import Plain, Protocol, RecipeSpec, Skeleton, Start, Trial, rule_of
 
 if sys.version_info >= (3, 11):
@@ -70,7 +70,7 @@ class RandomCells(Plain):
 
 
 class TableColumn(Plain):
-    """Accuracies of a table that a choice uses: means over seeds."""
+    """AccuracyReader of a table that a choice uses: means over seeds."""
 
     table: Path | None = None
     """Table of accuracies, relative to the folder of the sweep file."""

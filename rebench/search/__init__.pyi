@@ -1,7 +1,7 @@
 from .base import Problem, Query, Searcher, algorithm_names, describe, make_searcher, register
 from .comparison import Compared, compare
 from .proxies import rate_proxies
-from .run import Budget, Run, paper_budget, replay
+from .run import Budget, Trajectory, paper_budget, replay
 from .search_space import SearchSpace
 from .tabular import Fidelity, SearchTable, search_table
 
@@ -11,10 +11,10 @@ __all__ = [
     "Fidelity",
     "Problem",
     "Query",
-    "Run",
     "SearchSpace",
     "SearchTable",
     "Searcher",
+    "Trajectory",
     "algorithm_names",
     "compare",
     "describe",

@@ -32,18 +32,18 @@ from rebench.drawable import Drawable
 from rebench.errors import InputError
 from rebench.intervals import Estimate, mean_interval
 from rebench.search.base import algorithm_names
-from rebench.search.run import Budget, Run, affordable, paper_budget, replay
+from rebench.search.run import Budget, Trajectory, affordable, paper_budget, replay
 from rebench.search.tabular import Fidelity, Given, SearchTable, search_tables
 from rebench.tables import Table
 
 __all__ = [
-    "Agreement",
     "Compared",
     "Comparison",
-    "agreement",
+    "OrderAgreement",
     "compare",
     "critical_difference",
     "friedman_p_value",
+    "order_agreement",
     "rerun_tables",
     "run_all",
     "win_probability",
@@ -64,7 +64,7 @@ class Comparison(Drawable):
 
     table: SearchTable
     budget: Budget
-    runs: dict[str, list[Run]]
+    runs: dict[str, list[Trajectory]]
 
     @property
     def algorithms(self) -> list[str]:
@@ -164,7 +164,7 @@ class Comparison(Drawable):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Agreement:
+class OrderAgreement:
     """Agreement of two tables about the order of the same algorithms.
 
     Attributes:
@@ -199,7 +199,7 @@ class Compared(Drawable):
     """The algorithms on one table, or on two tables with the agreement of these."""
 
     results: tuple[Comparison, ...]
-    agreement: Agreement | None
+    agreement: OrderAgreement | None
     """Of two tables and two algorithms or more."""
     reruns: tuple[Comparison, ...] = ()
     """The same algorithms on resampled tables: the first one with other seeds."""
@@ -339,7 +339,7 @@ def compare(
         return Compared(results=tuple(results), agreement=None)
     rng = np.random.default_rng(seed)
     null = [run(table) for table in rerun_tables(results[0].table, reruns, rng)] if reruns else []
-    found = agreement(results[0], results[1], rng=rng, reruns=null)
+    found = order_agreement(results[0], results[1], rng=rng, reruns=null)
     return Compared(results=tuple(results), agreement=found, reruns=tuple(null))
 
 
@@ -359,7 +359,7 @@ def run_all(
     after each of them, for progress.
     """
     budget = budget or paper_budget(table)
-    runs: dict[str, list[Run]] = {}
+    runs: dict[str, list[Trajectory]] = {}
     # The matrices are small: several threads of BLAS wait for each other longer than they work.
     with threadpool_limits(1, user_api="blas"):
         for name in algorithms or algorithm_names():
@@ -453,14 +453,14 @@ def _rerun(
     ]
 
 
-def agreement(
+def order_agreement(
     first: Comparison,
     second: Comparison,
     *,
     rng: np.random.Generator,
     reruns: Sequence[Comparison] = (),
     draws: int = 1000,
-) -> Agreement:
+) -> OrderAgreement:
     """Compare the rankings of the algorithms on two tables.
 
     Args:
@@ -472,7 +472,7 @@ def agreement(
     """
     tau = _tau(first.finals, second.finals)
     null = tuple(_tau(first.finals, other.finals) for other in reruns)
-    return Agreement(
+    return OrderAgreement(
         tau=Estimate(tau, *_bootstrap(first.finals, second.finals, draws, rng)),
         swaps=_swaps(first, second),
         null_tau=null,

@@ -18,7 +18,7 @@ from rebench.search.tabular import SearchTable
 __all__ = [
     "PAPER_SECONDS",
     "Budget",
-    "Run",
+    "Trajectory",
     "affordable",
     "paper_budget",
     "replay",
@@ -81,7 +81,7 @@ def paper_budget(*tables: SearchTable, evaluations: float = 150) -> Budget:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Run:
+class Trajectory:
     """One run's trajectory; all arrays have one entry per evaluation that finished in time.
 
     Attributes:
@@ -104,7 +104,7 @@ def replay(
     seed: Annotated[int, Between(0)] = 0,
     run: Annotated[int, Between(0)] = 0,
     options: Mapping[str, float] | None = None,
-) -> Run:
+) -> Trajectory:
     """Run `algorithm` on `table` until the budget is spent.
 
     Every draw comes from a generator seeded by (seed, run, algorithm): the same arguments give the
@@ -135,7 +135,9 @@ def replay(
         answers.append(answer)
     if not answers:
         raise InputError(f"{algorithm}: {budget} end before the first evaluation; raise the budget")
-    return Run(positions=np.array(positions), clock=np.array(clock), answers=np.array(answers))
+    return Trajectory(
+        positions=np.array(positions), clock=np.array(clock), answers=np.array(answers)
+    )
 
 
 def _costs(table: SearchTable, budget: Budget) -> list[list[float]]:

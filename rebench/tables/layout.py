@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CurveArrays",
-    "Curves",
+    "CurveSource",
     "Floats",
     "FrameSource",
     "Ints",
@@ -74,7 +74,7 @@ class CurveArrays:
     seconds: Floats | None
 
 
-class Curves(Protocol):
+class CurveSource(Protocol):
     """Where a table's curves come from."""
 
     def of(self, index: int) -> dict[tuple[Key, int], CurveArrays]:

@@ -21,7 +21,7 @@ from rebench.tables.checks import check_once, check_values
 from rebench.tables.columns import MEAN_SEED, seed_name, usual_split
 from rebench.tables.foreign import Naming
 from rebench.tables.group import Group
-from rebench.tables.layout import CurveArrays, Curves, FrameSource, Key, Source, missing_group
+from rebench.tables.layout import CurveArrays, CurveSource, FrameSource, Key, Source, missing_group
 from rebench.tables.retrained import in_words_of_benchmark, label_of, retrained_frame
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ _USUAL_DATA: Final = ("cifar10", "cifar10-valid")
 class Table:
     """A table of accuracies, published or re-trained, read from disk as it is asked for."""
 
-    def __init__(self, source: Source, curves: Curves | None = None) -> None:
+    def __init__(self, source: Source, curves: CurveSource | None = None) -> None:
         self._source = source
         self._curves = curves
         self._groups: dict[Key, Group] = {}
@@ -364,7 +364,7 @@ class Table:
         values[cells[held], np.searchsorted(group.seeds, seeds[held])] = accuracy[held]
         return values
 
-    def _curves_of(self) -> Curves:
+    def _curves_of(self) -> CurveSource:
         if self._curves is None:
             raise MissingDataError(
                 f"{self.name} has no file of curves beside it; ingest the benchmark with curves"

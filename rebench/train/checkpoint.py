@@ -69,7 +69,7 @@ class Checkpoint:
     current: HyperParameters
 
     @property
-    def place(self) -> tuple[int, int]:
+    def reached(self) -> tuple[int, int]:
         """Number of complete epochs, and of steps in the next epoch."""
         return self.epoch, self.step
 

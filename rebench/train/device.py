@@ -21,7 +21,7 @@ from rebench.machine import keep_freed_memory
 
 __all__ = [
     "Speed",
-    "Step",
+    "TrainStep",
     "device_name",
     "graphed",
     "numerics",
@@ -80,7 +80,7 @@ def peak_memory_mib(device: torch.device) -> float:
 
 
 # Function of images and labels that stores its results in existing tensors.
-Step = Callable[[torch.Tensor, torch.Tensor], None]
+TrainStep = Callable[[torch.Tensor, torch.Tensor], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +117,7 @@ def numerics(speed: Speed) -> Iterator[None]:
         yield
 
 
-def graphed(step: Step, images: torch.Tensor, labels: torch.Tensor) -> Step:
+def graphed(step: TrainStep, images: torch.Tensor, labels: torch.Tensor) -> TrainStep:
     """Return `step` as the replay of a CUDA graph, for batches of the given shape.
 
     CUDA graphs require three runs of `step` on a separate stream before the capture. The caller

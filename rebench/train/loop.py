@@ -191,7 +191,7 @@ class StackRun:
         )
 
     def _restore(self, checkpoints: Sequence[Checkpoint]) -> None:
-        self.epoch, self.step = checkpoints[0].place
+        self.epoch, self.step = checkpoints[0].reached
         self._stack.load(checkpoints)
         for copy, saved in enumerate(checkpoints):
             self._progress[copy] = dataclasses.replace(

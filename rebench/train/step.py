@@ -14,7 +14,7 @@ from torch import nn
 
 from rebench.nets import Stacked
 from rebench.runs import Protocol
-from rebench.train.device import Speed, Step, graphed
+from rebench.train.device import Speed, TrainStep, graphed
 from rebench.train.optimizer import StackedSGD
 
 __all__ = ["Steps"]
@@ -48,7 +48,7 @@ class Steps:
         self._judged_correct = torch.zeros_like(self.correct)
         call: Callable[[torch.Tensor], torch.Tensor] = net.__call__
         self._call = torch.compile(call) if speed.compile else call
-        self._replays: dict[Step, Step] = {}
+        self._replays: dict[TrainStep, TrainStep] = {}
 
     def train(self, images: torch.Tensor, labels: torch.Tensor) -> None:
         """Take one step on images [batch, copies * 3, ...] and labels [copies, batch]."""
@@ -86,7 +86,9 @@ class Steps:
         self.loss.zero_()
         self.correct.zero_()
 
-    def _run(self, step: Step, images: torch.Tensor, labels: torch.Tensor, *, whole: bool) -> None:
+    def _run(
+        self, step: TrainStep, images: torch.Tensor, labels: torch.Tensor, *, whole: bool
+    ) -> None:
         """Take a step; replay a CUDA graph if graphs are on and the batch is complete."""
         # The last batch of an epoch can be smaller, and a graph has a fixed shape.
         if not self._speed.cuda_graphs or not whole:
@@ -118,7 +120,7 @@ class Steps:
         self._judged_loss += losses.view(both.shape).sum(1)
         self._judged_correct += (logits.argmax(2) == both).sum(1)
 
-    def _capture(self, step: Step, images: torch.Tensor, labels: torch.Tensor) -> Step:
+    def _capture(self, step: TrainStep, images: torch.Tensor, labels: torch.Tensor) -> TrainStep:
         """Capture a step as a CUDA graph, and restore the state that the capture changed."""
         held = [(tensor, tensor.detach().clone()) for tensor in self._state()]
         replay = graphed(step, images, labels)

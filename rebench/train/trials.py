@@ -217,7 +217,7 @@ def _resumable(
     together, because results of a smaller stack can differ in the last digit.
     """
     saved = {
-        trial_id: {checkpoint.place: checkpoint for checkpoint in found}
+        trial_id: {checkpoint.reached: checkpoint for checkpoint in found}
         for trial_id in fresh
         if (found := store.load(trial_id, data_digest))
     }

@@ -17,12 +17,12 @@ def test_seed_tau_of_a_table_is_scipys_over_pairs_of_seeds():
     found = reliability("mini@fixed", top_percent=(100, 50), draws=50)
     runs = table.runs.T
     taus = [kendalltau(runs[i], runs[j]).statistic for i, j in ((0, 1), (0, 2), (1, 2))]
-    assert found.curve["seed_tau"].iloc[0] == pytest.approx(np.mean(taus))
+    assert found.frame()["seed_tau"].iloc[0] == pytest.approx(np.mean(taus))
     own = agreement(Paired.of(table, table), (100, 50), draws=0)
-    np.testing.assert_allclose(found.curve["seed_tau"], own["seed_tau"])
-    low, high = found.curve[["seed_tau_low", "seed_tau_high"]].to_numpy().T
-    assert (low < found.curve["seed_tau"]).all()
-    assert (found.curve["seed_tau"] < high).all()
+    np.testing.assert_allclose(found.frame()["seed_tau"], own["seed_tau"])
+    low, high = found.frame()[["seed_tau_low", "seed_tau_high"]].to_numpy().T
+    assert (low < found.frame()["seed_tau"]).all()
+    assert (found.frame()["seed_tau"] < high).all()
     assert found.name == "mini@fixed, cifar10-jpeg16 ori-test, 5 epochs"
     assert found.may_be_best == rank_intervals(table)["may_be_best"].sum() == 37
     assert f"{found.may_be_best} of 60 cells cannot be separated from the best" in str(found)
@@ -32,7 +32,7 @@ def test_seed_tau_of_a_table_is_scipys_over_pairs_of_seeds():
 def test_the_split_that_has_runs_is_taken_and_all_cells_have_two():
     found = reliability("nb201", dataset="cifar10-valid", top_percent=(100,), draws=20)
     assert (found.split, len(found.accuracies.cells)) == ("x-valid", 15_625)
-    assert found.curve["seed_tau"].iloc[0] == pytest.approx(0.910, abs=5e-4)
+    assert found.frame()["seed_tau"].iloc[0] == pytest.approx(0.910, abs=5e-4)
     [note] = found.notes
     assert note.startswith("nb201: 7456 cells with fewer than 3 seeds (kept)")
 
@@ -45,9 +45,9 @@ def test_a_table_of_single_runs_is_measured_on_equal_cells():
     values = rows.set_index("index")["accuracy"].sort_index()
     equal = EqualCells.among(values.index)
     told = equal_cell_tau(values.to_numpy(), equal, (100, 50), rng=0)
-    assert found.curve["seed_tau"].tolist() == told["tau"].tolist()
-    assert found.curve["seed_tau_low"].tolist() == told["tau_low"].tolist()
-    assert found.curve["n_cells"].tolist() == told["n_cells"].tolist()
+    assert found.frame()["seed_tau"].tolist() == told["tau"].tolist()
+    assert found.frame()["seed_tau_low"].tolist() == told["tau_low"].tolist()
+    assert found.frame()["n_cells"].tolist() == told["n_cells"].tolist()
     assert found.cells is None
     assert found.may_be_best is None
     assert "Ranks have no intervals" in found.sentence
@@ -57,5 +57,5 @@ def test_a_table_of_single_runs_is_measured_on_equal_cells():
 def test_few_cells_without_seeds_have_no_seed_tau():
     rows = open_table("mini@fixed").frame().drop_duplicates("index")
     found = reliability(Table.from_frame(rows, name="single"), top_percent=(100,))
-    assert found.curve["seed_tau"].isna().all()
+    assert found.frame()["seed_tau"].isna().all()
     assert found.sentence.startswith("Seed tau is not known")

@@ -140,7 +140,7 @@ def _tables():
 
 
 TAKE_TWO = {
-    "compare": lambda a, b: compare(a, b, top_percent=(100, 50), draws=20, seed=3).curve,
+    "compare": lambda a, b: compare(a, b, top_percent=(100, 50), draws=20, seed=3).frame(),
     "improvement": lambda a, b: pd.DataFrame([improvement(Paired.of_values(a, b))]),
     "rank_correlation": lambda a, b: pd.DataFrame([rank_correlation(a[0], b[0])]),
 }

@@ -49,7 +49,7 @@ def test_a_noisier_table_of_single_runs_is_not_taken_for_a_change():
             (np.column_stack([after.runs, second]), [[0, 1]]),
         )
     ]
-    whole = found.curve.iloc[0]
+    whole = found.frame().iloc[0]
     assert whole["n_cells"] == len(rows)
     assert whole["seed_tau"] == pytest.approx(np.sqrt(own[0] * own[1]), abs=0.01)
     assert whole["seed_tau_low"] < np.sqrt(own[0] * own[1]) < whole["seed_tau_high"]
@@ -66,7 +66,7 @@ def test_own_agreement_of_the_single_runs_is_that_of_equal_cells():
     found = rerank(Paired.of(after, alone), dataset="", top_percent=(100, 50), draws=0, rng=0)
     told = equal_cell_tau(after.runs[:, 0], EqualCells.among(CELLS), (100, 50), draws=50, rng=0)
     # One pairing of equal cells against the mean of 50.
-    assert found.curve["seed_tau"].tolist() == pytest.approx(told["tau"].tolist(), abs=0.015)
+    assert found.frame()["seed_tau"].tolist() == pytest.approx(told["tau"].tolist(), abs=0.015)
 
 
 def test_a_change_shows_between_two_tables_of_single_runs():
@@ -110,8 +110,8 @@ def test_a_third_table_chooses_among_the_equal_cells():
     )
     rows = EqualCells.among(CELLS).rows
     size = -(-len(rows) // 5)
-    assert found.moved["n_cells"].tolist() == [len(rows), size]
-    assert found.moved["p_family"].notna().all()
+    assert found.by_k["n_cells"].tolist() == [len(rows), size]
+    assert found.by_k["p_family"].notna().all()
 
 
 def test_accuracies_without_cells_have_no_equal_cells():

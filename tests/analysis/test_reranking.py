@@ -47,13 +47,13 @@ def test_curve_holds_agreement_and_noise_side_by_side():
     tables = _pair(80, (3, 3), 0.0)
     found = _rerank(tables)
     alone = agreement(Paired.of(*tables), draws=0, rng=np.random.default_rng())
-    np.testing.assert_allclose(found.curve["tau"], alone["tau"])
-    assert found.curve["seed_tau"].notna().sum() == found.curve["tau"].notna().sum()
-    assert (found.curve["means_tau"] > found.curve["tau"]).iloc[0]
+    np.testing.assert_allclose(found.frame()["tau"], alone["tau"])
+    assert found.frame()["seed_tau"].notna().sum() == found.frame()["tau"].notna().sum()
+    assert (found.frame()["means_tau"] > found.frame()["tau"]).iloc[0]
     assert found.improvement["n_cells"] == 80
     assert (found.tau, found.seed_tau) == (
-        found.curve["tau"].iloc[0],
-        found.curve["seed_tau"].iloc[0],
+        found.frame()["tau"].iloc[0],
+        found.frame()["seed_tau"].iloc[0],
     )
     assert found.drop[0] == pytest.approx(found.seed_tau - found.tau)
     assert found.ratio == pytest.approx(found.tau / found.seed_tau)
@@ -75,8 +75,8 @@ def test_verdict_says_what_the_test_found(n, seeds, change, words):
 
 def test_verdict_has_claim_numbers_interval_p_and_scope():
     found = _rerank(_pair(80, (3, 2), 2.0))
-    row = found.moved.iloc[0]
-    assert found.moved["p_family"].idxmin() == 0
+    row = found.by_k.iloc[0]
+    assert found.by_k["p_family"].idxmin() == 0
     assert found.sentence == (
         f"The rankings differ by more than seeds explain. Top 100 %: tau = {row['tau']:.2f}, "
         f"seed tau = {row['seed_tau']:.2f}: a drop of {row['drop']:.2f} (95 % CI "
@@ -173,7 +173,7 @@ def test_compare_takes_names_tables_and_rows_alike():
     assert str(by_name).startswith(f"{said}: The rankings differ by")
     assert repr(by_name) == f"<Reranking: {by_name}>"
     assert "<table" in by_name._repr_html_()
-    assert by_name.jackknife()["drop"].tolist() == by_name.curve["drop"].tolist()
+    assert by_name.jackknife()["drop"].tolist() == by_name.frame()["drop"].tolist()
 
 
 def test_compare_of_a_table_with_values_or_of_other_data_is_refused():
@@ -241,7 +241,7 @@ def test_what_the_data_show_against_the_test_is_said():
     found = _rerank((before, replace(after, runs=favoured)))
     assert any("seem to favour some cells" in note for note in found.notes)
     by_seed = found.jackknife().dropna()
-    curve = found.curve.loc[by_seed.index]
+    curve = found.frame().loc[by_seed.index]
     assert (curve["p_value"] >= by_seed["p_value"]).all()
     assert (curve["drop_low"] <= by_seed["drop_low"]).all()
     assert (curve["drop_high"] >= by_seed["drop_high"]).all()
@@ -264,13 +264,13 @@ def test_a_third_table_chooses_the_top_of_both():
         draws=49,
         rng=1,
     )
-    assert found.curve["n_cells"].tolist() == [80, 40]
+    assert found.frame()["n_cells"].tolist() == [80, 40]
     assert "the top K % are chosen by third" in found.notes
     best = third.runs[:, 0] >= np.sort(third.runs[:, 0])[40]
     alone = agreement(Paired.of(before.take(best), after.take(best)), (100,), draws=0)
     for name in ("tau", "seed_tau", "drop"):
-        assert found.curve[name].iloc[1] == pytest.approx(alone[name].iloc[0])
-    taus = found.curve["means_tau"].iloc[1]
+        assert found.frame()[name].iloc[1] == pytest.approx(alone[name].iloc[0])
+    taus = found.frame()["means_tau"].iloc[1]
     means = before.means[best], after.means[best]
     assert taus == pytest.approx(stats.kendalltau(*means).statistic)
     assert found.p_value < 0.05

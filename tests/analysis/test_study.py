@@ -54,12 +54,12 @@ def test_a_pair_has_the_same_figures_alone_among_others_and_in_a_matrix():
     [*_, whole] = study(run, Choices(draws=49)).rerankings
     assert whole.name == "topology against nb201, cifar10"
     alone = compare(*(run[run["recipe"] == name] for name in ("nb201", "topology")), draws=49)
-    pd.testing.assert_frame_equal(whole.moved, alone.moved)
+    pd.testing.assert_frame_equal(whole.by_k, alone.by_k)
     [rankings] = read_rankings(run, "recipes").values()
-    pairs, _ = tau_matrix(rankings, alone.moved["top_percent"], by="benchmark", draws=49)
+    pairs, _ = tau_matrix(rankings, alone.by_k["top_percent"], by="benchmark", draws=49)
     found = pairs[(pairs["first"] == "nb201") & (pairs["second"] == "topology")]
     for name in ("tau", "seed_tau", "drop_low", "drop_high", "p_family"):
-        assert found[name].tolist() == pytest.approx(alone.moved[name].tolist(), nan_ok=True)
+        assert found[name].tolist() == pytest.approx(alone.by_k[name].tolist(), nan_ok=True)
 
 
 def test_against_takes_one_side_alone(folder):

@@ -26,7 +26,7 @@ def test_a_table_of_one_recipe_tells_how_well_its_seeds_agree(capsys):
     rows = json.loads(capsys.readouterr().out)
     known = reliability("mini@fixed", draws=20, top_percent=(100, 50, 1))
     assert [row["may_be_best"] for row in rows] == [known.may_be_best] * 3 == [37] * 3
-    assert rows[0]["seed_tau_low"] == pytest.approx(known.curve["seed_tau_low"][0], abs=1e-4)
+    assert rows[0]["seed_tau_low"] == pytest.approx(known.frame()["seed_tau_low"][0], abs=1e-4)
     assert rows[2]["seed_tau"] is None
 
 

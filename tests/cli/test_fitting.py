@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from rebench.cli.output import Column, fit, wrapped
+from rebench.cli.output import ScreenColumn, fit, wrapped
 
 
-def _column(heading: str, *texts: str) -> Column:
-    return Column(heading=heading, texts=texts)
+def _column(heading: str, *texts: str) -> ScreenColumn:
+    return ScreenColumn(heading=heading, texts=texts)
 
 
 def test_table_that_fits_stays_as_it_is():

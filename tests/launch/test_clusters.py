@@ -19,7 +19,7 @@ from rebench.launch.journal import Chunk, Intent, JobSpec, Journal, Submission
 from rebench.launch.state import array_of
 from rebench.launch.task import Task
 from rebench.runs import SlurmOptions
-from rebench.runs.options import slurm_minutes
+from rebench.runs.slurm_options import slurm_minutes
 
 JOB = JobSpec((("0123456789abcdef",),))
 

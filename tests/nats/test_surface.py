@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from rebench.nats.surface import surface_rows
+from rebench.nats.surface_rows import surface_rows
 
 
 def test_a_run_has_a_row_for_each_split_with_its_cell_and_recipe():

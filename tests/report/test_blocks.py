@@ -14,7 +14,7 @@ from rebench.report.blocks import (
     Details,
     Figure,
     Heading,
-    Table,
+    TableBlock,
     Text,
     as_html,
     as_markdown,
@@ -34,12 +34,12 @@ ROWS = [("1.235", "x"), ("\N{EN DASH}", "\N{EN DASH}"), ("< 0.001", "y z"), ("0.
         (Text(["a\n  b"]), "<p>a b</p>", "a b"),
         (Text(["a", "b  c"]), "<ul><li>a</li><li>b c</li></ul>", "- a\n- b c"),
         (
-            Callout("who", "what", moved=True),
-            '<div class="callout moved"><b>who</b><span>what</span></div>',
+            Callout("who", "what", changed=True),
+            '<div class="callout changed"><b>who</b><span>what</span></div>',
             "> **who**: what",
         ),
         (
-            Callout("who", "what", moved=False),
+            Callout("who", "what", changed=False),
             '<div class="callout still"><b>who</b><span>what</span></div>',
             "> **who**: what",
         ),
@@ -50,7 +50,7 @@ ROWS = [("1.235", "x"), ("\N{EN DASH}", "\N{EN DASH}"), ("< 0.001", "y z"), ("0.
             "**more**\n\na\n\n```\nb\n```",
         ),
         (
-            Table(TABLE),
+            TableBlock(TABLE),
             '<div class="scroll"><table><thead><tr><th class=n>a b</th><th>why</th></tr></thead>'
             "<tbody>"
             + "".join(f"<tr><td class=n>{a}</td><td>{b}</td></tr>" for a, b in ROWS).replace(
@@ -93,10 +93,10 @@ def test_page_has_the_title_of_its_first_heading_and_links_to_its_parts():
      (float("inf"), 3, "inf"), (True, 3, "True"), (3, 1, "3"), (0.0, 2, "0.00")],
 )  # fmt: skip
 def test_value_of_a_table_has_its_digits(value: object, digits: int, shown: str):
-    assert Table(pd.DataFrame({"x": [value]}, dtype=object), digits).rows() == [["x"], [shown]]
+    assert TableBlock(pd.DataFrame({"x": [value]}, dtype=object), digits).rows() == [["x"], [shown]]
 
 
 def test_columns_of_numbers_as_texts_are_aligned_on_the_right():
     frame = pd.DataFrame({"p": ["< 0.001", "0.012", "-"], "95 % CI": ["0.10 to 0.20"] * 3})
-    page = as_html([Heading("x", 1), Table(frame)])
+    page = as_html([Heading("x", 1), TableBlock(frame)])
     assert "<tr><td class=n>&lt; 0.001</td><td>0.10 to 0.20</td></tr>" in page

@@ -15,7 +15,7 @@ from report_tables import run_table
 from rebench.analysis import Choices, Study
 from rebench.analysis.rank_table import legend, rank_table, summary
 from rebench.analysis.study import study
-from rebench.report.blocks import Callout, Code, Details, Heading, Table, Text
+from rebench.report.blocks import Callout, Code, Details, Heading, TableBlock, Text
 from rebench.report.content import _callout, _curve_blocks, _results
 from rebench.report.facts import _listed, notes, provenance, reproduce, subtitle, trials
 from rebench.version import version
@@ -125,23 +125,23 @@ def test_card_is_the_verdict_and_the_change_of_accuracy():
 def test_card_is_marked_where_the_ranking_moved(p_value: float, moved: bool):
     card = _callout(replace(reranking(), p_adjusted=p_value))
     assert isinstance(card, Callout)
-    assert card.moved == moved
+    assert card.changed == moved
 
 
 def test_curve_without_a_tau_is_named_and_not_shown():
     found = reranking()
-    curve = found.moved.assign(tau=[0.5, *[np.nan] * 11])
-    table, said, details = _curve_blocks(replace(found, moved=curve))
-    assert isinstance(table, Table)
+    curve = found.by_k.assign(tau=[0.5, *[np.nan] * 11])
+    table, said, details = _curve_blocks(replace(found, by_k=curve))
+    assert isinstance(table, TableBlock)
     assert table.frame["K"].tolist() == ["100"]
     assert "No tau at K = 90, 80, 70, 60, 50, 40, 30, 20, 10, 5, 1:" in said.lines[0]
     [further] = details.blocks
     assert further.frame["95 % CI of tau"].tolist() == [
         f"{curve['tau_low'][0]:.2f} to {curve['tau_high'][0]:.2f}"
     ]
-    [said] = _curve_blocks(replace(found, moved=curve.assign(tau=np.nan)))
+    [said] = _curve_blocks(replace(found, by_k=curve.assign(tau=np.nan)))
     assert "No tau at K = 100, 90, 80, 70, 60, 50, 40, 30, 20, 10, 5, 1:" in said.lines[0]
-    table, _, _ = _curve_blocks(replace(found, moved=curve.assign(tau=0.5)))
+    table, _, _ = _curve_blocks(replace(found, by_k=curve.assign(tau=0.5)))
     assert len(table.frame) == 12
 
 

@@ -13,7 +13,7 @@ from rebench.report.blocks import (
     Details,
     Figure,
     Heading,
-    Table,
+    TableBlock,
     Text,
     as_html,
     as_markdown,
@@ -27,7 +27,7 @@ CONTROLS = "\x00\x1b\x9b\u202e\u2066\u200e\u2028"
 def _blocks(text, folder):
     path = folder / "name"
     path.with_name("name.svg").write_text("<svg/>")
-    table = Table(pd.DataFrame({text: [text]}))
+    table = TableBlock(pd.DataFrame({text: [text]}))
     return [
         Heading(text, 1),
         Heading(text),

@@ -38,7 +38,7 @@ def test_reranking_saves_accuracies_tau_noise_and_gaps(found, tmp_path):
     assert data["accuracy"]["index"].tolist() == found.before.cells.tolist()
     np.testing.assert_allclose(data["accuracy"]["x"], found.before.means)
     np.testing.assert_allclose(data["accuracy"]["y"], found.after.means)
-    curve = found.curve.dropna(subset=["tau"])
+    curve = found.frame().dropna(subset=["tau"])
     for series, source in (("tau", "tau"), ("seed tau", "seed_tau")):
         np.testing.assert_allclose(data[series]["x"], curve["top_percent"])
         for column, name in (("y", source), ("low", f"{source}_low"), ("high", f"{source}_high")):
@@ -140,7 +140,7 @@ def test_curve_of_tau_goes_from_all_cells_to_the_best():
     found = reranking()
     axes = draw_reranking(found).axes[2]
     noise, tau = axes.lines
-    curve = found.curve.dropna(subset=["tau"])
+    curve = found.frame().dropna(subset=["tau"])
     assert tau.get_xydata().tolist() == curve[["top_percent", "tau"]].to_numpy().tolist()
     assert noise.get_ydata().tolist() == curve["seed_tau"].tolist()
     assert axes.xaxis.get_inverted()

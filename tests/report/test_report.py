@@ -22,7 +22,7 @@ from rebench.analysis import Choices
 from rebench.cli import main
 from rebench.errors import InputError, MissingDataError, UnknownNameError
 from rebench.report import write_report
-from rebench.report.blocks import Figure, Heading, Table, Text, as_html, as_markdown
+from rebench.report.blocks import Figure, Heading, TableBlock, Text, as_html, as_markdown
 from rebench.report.facts import title, trials
 
 
@@ -70,12 +70,12 @@ def test_page_says_what_was_found(written, found):
     page = written.html.read_text()
     [one] = found.rerankings
     assert one.before.name == "benchmark"
-    assert f"<td>{one.curve['tau'].iloc[0]:.2f}</td>" in page.replace(" class=n", "")
+    assert f"<td>{one.frame()['tau'].iloc[0]:.2f}</td>" in page.replace(" class=n", "")
     assert "The rankings differ by more than seeds explain." in page
     assert "fewer than 10 cells" in page
     assert page.count("data:image/svg+xml;base64,") == 2
     markdown = written.markdown.read_text()
-    assert f"| {one.curve['tau'].iloc[0]:.2f} |" in markdown
+    assert f"| {one.frame()['tau'].iloc[0]:.2f} |" in markdown
     for image in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", markdown):
         assert (written.markdown.parent / image).is_file()
 
@@ -215,7 +215,7 @@ def test_blocks_escape_what_names_hold(tmp_path):
     hostile = "<script src=http://x>|`"
     assert "<script" not in as_html([Heading(hostile)])
     assert "<script" not in as_html([Heading("x"), Text([hostile])])
-    table = Table(pd.DataFrame({hostile: [hostile]}))
+    table = TableBlock(pd.DataFrame({hostile: [hostile]}))
     assert "<script" not in as_html([Heading("x"), table])
     assert "\\<script" in as_markdown([table])
     (tmp_path / "x.svg").write_text("<svg/>")
@@ -236,7 +236,7 @@ def test_rank_prints_a_table_and_json(folder, capsys):
     _, text, _ = _rebench(capsys, "rank", folder, "--draws", 20, "--top", "100,1", "--json")
     rows = json.loads(text)
     [expected] = studied(folder, Choices(draws=20, top_percent=(100, 1))).rerankings
-    assert rows[0]["tau"] == round(expected.curve["tau"].iloc[0], 4)
+    assert rows[0]["tau"] == round(expected.frame()["tau"].iloc[0], 4)
     assert rows[1]["tau"] is None
 
 

@@ -11,13 +11,13 @@ from simulated_tables import synthetic_table
 
 from cells import Cell
 from rebench.errors import InputError, UnknownNameError
-from rebench.search import Budget, Problem, Run, SearchSpace, make_searcher, search_table
+from rebench.search import Budget, Problem, SearchSpace, Trajectory, make_searcher, search_table
 from rebench.search.comparison import (
     Compared,
     Comparison,
-    agreement,
     compare,
     friedman_p_value,
+    order_agreement,
     win_probability,
 )
 from rebench.search.multifidelity import _Density
@@ -33,7 +33,7 @@ def _compared(**answers: list[int]) -> Comparison:
     """Runs on four cells of accuracy 0 to 3: run r trains r + 1 cells, the last is its answer."""
     runs = {
         name: [
-            Run(
+            Trajectory(
                 positions=np.full(at + 1, place),
                 clock=np.arange(1.0, at + 2),
                 answers=np.array([0] * at + [place]),
@@ -85,7 +85,7 @@ def test_places_that_algorithms_win_and_what_seeds_would_have_moved():
     ]  # fmt: skip
     for told, row in zip(found.profit().to_dict("records"), expected, strict=True):
         assert told == pytest.approx(row, rel=1e-4)
-    agreed = agreement(before, after, rng=np.random.default_rng(0), reruns=reruns, draws=50)
+    agreed = order_agreement(before, after, rng=np.random.default_rng(0), reruns=reruns, draws=50)
     assert (agreed.tau.value, agreed.null_tau, agreed.p_value) == (-1, (1, -1), 2 / 3)
 
 

@@ -9,7 +9,7 @@ from search_tables import smooth_table
 import rebench
 import rebench.search
 from rebench.errors import InputError
-from rebench.search.comparison import agreement, run_all
+from rebench.search.comparison import order_agreement, run_all
 
 
 def test_two_tables_by_name_are_searched_alike_and_held_against_each_other():
@@ -18,7 +18,7 @@ def test_two_tables_by_name_are_searched_alike_and_held_against_each_other():
     first, second = found.results
     assert first.table.space.indices.tolist() == second.table.space.indices.tolist()
     assert first.budget == second.budget
-    again = agreement(first, second, rng=np.random.default_rng(0))
+    again = order_agreement(first, second, rng=np.random.default_rng(0))
     assert found.tau == again.tau.value
     assert found.p_value is None
     assert found.frame()["table"].unique().tolist() == [first.table.name, second.table.name]

@@ -13,7 +13,7 @@ import pytest
 from search_tables import calibrated_table, final_accuracy
 from simulated_tables import synthetic_table
 
-from rebench.search import Budget, Run, SearchSpace, SearchTable, search_table
+from rebench.search import Budget, SearchSpace, SearchTable, Trajectory, search_table
 from rebench.search.comparison import Comparison, run_all
 from rebench.tables import open_table
 
@@ -68,7 +68,7 @@ def test_bohb_that_must_pay_for_200_epochs_falls_behind():
     assert min(names, key=lambda name: _mean(result, name)) == "bohb"
 
 
-def _climbs(table: SearchTable) -> list[Run]:
+def _climbs(table: SearchTable) -> list[Trajectory]:
     return run_all(table, ["local"], budget=Budget(evaluations=4000), repeats=10).runs["local"]
 
 

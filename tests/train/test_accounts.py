@@ -87,7 +87,7 @@ def test_state_is_saved_after_a_minute_and_then_as_often_as_asked(
     monkeypatch.setattr(
         CheckpointStore,
         "save",
-        lambda self, checkpoint: (saved.append(checkpoint.place), save(self, checkpoint)),
+        lambda self, checkpoint: (saved.append(checkpoint.reached), save(self, checkpoint)),
     )
 
     def stop() -> bool:
@@ -145,7 +145,7 @@ def test_two_newest_states_of_a_trial_are_kept(tmp_path: Path):
         train([trial], few_digits(), stop=lambda: next(asked) > 13, **how)
     kept = sorted(path.name for path in (tmp_path / trial.trial_id).iterdir())
     assert kept == ["000001-000003.ckpt", "000002-000000.ckpt"]
-    places = [one.place for one in store.load(trial.trial_id, few_digits().digest)]
+    places = [one.reached for one in store.load(trial.trial_id, few_digits().digest)]
     assert places == [(2, 0), (1, 3)]
     with pytest.raises(Interrupted, match="in epoch 1 of 4; nothing was kept: no checkpoint_dir"):
         train([trial], few_digits(), stop=lambda: True)

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from rebench.errors import ClusterError
-from rebench.runs.options import slurm_minutes
+from rebench.runs.slurm_options import slurm_minutes
 
 __all__ = [
     "ELSEWHERE",

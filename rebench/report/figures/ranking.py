@@ -167,7 +167,7 @@ def _scatter(axes: Axes, reranking: Reranking) -> pd.DataFrame:
 
 def _tau_curve(axes: Axes, reranking: Reranking) -> pd.DataFrame:
     """Draw tau and seed tau with intervals, from all cells on the left to the best cells."""
-    curve = reranking.curve.dropna(subset=["tau"])
+    curve = reranking.frame().dropna(subset=["tau"])
     percent = curve["top_percent"]
     tau = {"y": curve["tau"], "low": curve["tau_low"], "high": curve["tau_high"]}
     data = [_tidy("tau", reranking, x=percent, **tau)]

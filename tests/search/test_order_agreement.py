@@ -10,8 +10,8 @@ from simulated_tables import synthetic_table
 
 from cells.classes import trainable_networks
 from rebench.errors import InputError
-from rebench.search import Budget, Fidelity, Run, SearchSpace, SearchTable, search_table
-from rebench.search.comparison import Comparison, agreement, rerun_tables, run_all
+from rebench.search import Budget, Fidelity, SearchSpace, SearchTable, Trajectory, search_table
+from rebench.search.comparison import Comparison, order_agreement, rerun_tables, run_all
 from rebench.search.tabular import common_cells
 
 NAMES = ["random", "rea", "local", "reinforce"]
@@ -37,14 +37,14 @@ def rugged() -> Comparison:
 
 
 def test_a_table_agrees_with_itself(smooth: Comparison):
-    found = agreement(smooth, smooth, rng=np.random.default_rng(0))
+    found = order_agreement(smooth, smooth, rng=np.random.default_rng(0))
     assert found.tau.value == 1.0
     assert found.swaps.empty
     assert found.p_value is None
 
 
 def test_tau_is_that_of_the_mean_final_accuracies(smooth: Comparison, rugged: Comparison):
-    found = agreement(smooth, rugged, rng=np.random.default_rng(0))
+    found = order_agreement(smooth, rugged, rng=np.random.default_rng(0))
     expected = stats.kendalltau(smooth.finals.mean(0), rugged.finals.mean(0)).statistic
     assert found.tau.value == pytest.approx(expected)
     assert found.tau.low <= found.tau.value <= found.tau.high
@@ -55,7 +55,7 @@ def test_interval_of_tau_is_that_of_scipy_on_resampled_repeats():
     draw = np.random.default_rng(1)
     first, second = (draw.integers(0, 3, (4, 3)).astype(float) for _ in range(2))
     results = [_with_finals(finals) for finals in (first, second)]
-    found = agreement(*results, rng=np.random.default_rng(5), draws=200)
+    found = order_agreement(*results, rng=np.random.default_rng(5), draws=200)
     rng, taus = np.random.default_rng(5), []
     for _ in range(200):
         means = [finals[rng.integers(4, size=4)].mean(axis=0) for finals in (first, second)]
@@ -76,7 +76,8 @@ def _with_finals(finals: np.ndarray) -> Comparison:
     places = np.arange(finals.size).reshape(finals.shape)
     runs = {
         f"a{number}": [
-            Run(positions=place[None], clock=np.ones(1), answers=place[None]) for place in answers
+            Trajectory(positions=place[None], clock=np.ones(1), answers=place[None])
+            for place in answers
         ]
         for number, answers in enumerate(places.T)
     }
@@ -87,7 +88,7 @@ def test_a_pair_that_each_table_tells_apart_in_opposite_order_is_a_swap(smooth: 
     turned = dataclasses.replace(
         smooth, table=dataclasses.replace(smooth.table, tested=-smooth.table.tested)
     )
-    found = agreement(smooth, turned, rng=np.random.default_rng(0))
+    found = order_agreement(smooth, turned, rng=np.random.default_rng(0))
     assert found.tau.value == pytest.approx(-1.0)
     pairs = smooth.wins()
     clear = pairs[(pairs["low"] > 0.5) | (pairs["high"] < 0.5)]
@@ -154,7 +155,7 @@ def test_one_value_per_cell_without_equal_cells_has_unknown_noise():
 
 
 def test_p_value_counts_reruns_that_agree_as_little(smooth: Comparison, rugged: Comparison):
-    found = agreement(
+    found = order_agreement(
         smooth, rugged, rng=np.random.default_rng(0), reruns=[smooth, rugged, smooth, smooth]
     )
     assert found.null_tau.count(1.0) == 3

@@ -11,11 +11,11 @@ from rebench.tables.answers import CellName, Summary, cell_index
 from rebench.tables.layout import Key
 from rebench.tables.table import Table
 
-__all__ = ["Comparison", "compare"]
+__all__ = ["CellComparison", "compare_cell"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class CellComparison:
     """A cell in two tables and re-trained minus published, with its 95 % Welch interval.
 
     The interval is None where a table has fewer than two seeds: nothing then says how much of the
@@ -31,7 +31,7 @@ class Comparison:
     common: int
 
 
-def compare(published: Table, retrained: Table, cell: CellName, key: Key) -> Comparison:
+def compare_cell(published: Table, retrained: Table, cell: CellName, key: Key) -> CellComparison:
     """Compare one cell's accuracy in two tables."""
     index, tables = cell_index(cell), (published, retrained)
     before, after = (table.query(index, *key) for table in tables)
@@ -46,7 +46,7 @@ def compare(published: Table, retrained: Table, cell: CellName, key: Key) -> Com
             [(float(np.std(side.runs, ddof=1)), len(side.runs)) for side in (before, after)]
         )
         low, high = difference - half, difference + half
-    return Comparison(
+    return CellComparison(
         published=before,
         retrained=after,
         difference=difference,

@@ -30,8 +30,8 @@ from rebench.runs import (
     Trial,
 )
 from rebench.tables import Key, Table, open_table
+from rebench.tables.cell_comparison import compare_cell
 from rebench.tables.collecting import collect
-from rebench.tables.compare import compare
 
 EPOCHS = 3
 KEY = Key("cifar10", "ori-test", 200)
@@ -194,7 +194,7 @@ def _long(index: int, accuracies: list[float], recipe: str | None = None) -> pd.
 def test_comparison_has_welchs_interval_and_ranks_among_common_cells():
     old = pd.concat([_long(1, [90.0, 91.0, 92.0]), _long(2, [93.0]), _long(3, [95.0])])
     new = pd.concat([_long(1, [94.0, 95.5], "r"), _long(2, [93.5], "r")])
-    found = compare(Table.from_frame(old), Table.from_frame(new), 1, KEY)
+    found = compare_cell(Table.from_frame(old), Table.from_frame(new), 1, KEY)
     assert found.difference == pytest.approx(94.75 - 91.0)
     # Welch by hand: variances 1/3 and 0.5625 of the means, Satterthwaite's degrees of freedom.
     var_old, var_new = 1 / 3, (1.5**2 / 2) / 2
@@ -204,7 +204,7 @@ def test_comparison_has_welchs_interval_and_ranks_among_common_cells():
     assert found.high == pytest.approx(found.difference + half)
     assert (found.published.rank, found.published.of) == (3, 3)
     assert (found.ranks, found.common) == ((2, 1), 2)
-    single = compare(Table.from_frame(old), Table.from_frame(new), 2, KEY)
+    single = compare_cell(Table.from_frame(old), Table.from_frame(new), 2, KEY)
     assert (single.low, single.high) == (None, None)
     with pytest.raises(MissingDataError, match="cell 3"):
-        compare(Table.from_frame(old), Table.from_frame(new), 3, KEY)
+        compare_cell(Table.from_frame(old), Table.from_frame(new), 3, KEY)
