@@ -1,10 +1,10 @@
 """Run the notebooks from top to bottom and store them with their outputs.
 
-Run: ``python scripts/run_notebooks.py``, after a change of a notebook, of what it calls or of the
-released table; with names of notebooks, such as ``01_query_reranked``, only those. Notebook 06 asks
-the published table, which does not come with the project: it is run with ``--published FILE``, a
-CSV file of published means, and left as it is without. Outputs hold nothing of this machine: no
-timings, no paths, no state.
+Run ``python scripts/run_notebooks.py`` after a change of a notebook, of called code or of the
+released table. With names, such as ``01_query_reranked``, only those notebooks run. Notebook 06
+needs the published table, which is not part of the project. ``--published FILE`` names a CSV file
+of published means; without this option notebook 06 is skipped. Outputs contain no data of the
+machine: no timings, no paths, no state.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from rebench.errors import UnknownNameError
 
 PROJECT = Path(__file__).parents[1]
 NOTEBOOKS = sorted((PROJECT / "notebooks").glob("*.ipynb"))
-# What a notebook calls the published table, to be found in the folder that it runs in.
+# Name of the published table in notebooks; the file is in the folder in which they run.
 PUBLISHED = "published.csv"
 # The figures are lines and a few colours: a palette makes them a third as large.
 _COLOURS = 128
 
 
 def run(notebook: NotebookNode, folder: Path) -> None:
-    """Run a notebook in `folder` by a fresh kernel that imports this project; keep its outputs."""
+    """Run a notebook in `folder` with a new kernel that imports this project; keep its outputs."""
     with tempfile.TemporaryDirectory() as home:
         environment = {
             **os.environ,
@@ -64,7 +64,7 @@ def run(notebook: NotebookNode, folder: Path) -> None:
 
 
 def small(png: str) -> str:
-    """A PNG (base64) as one with a palette."""
+    """Convert a PNG (base64) to a PNG with a palette."""
     with Image.open(io.BytesIO(base64.b64decode(png))) as image:
         page = Image.new("RGB", image.size, "white")
         page.paste(image, mask=image.convert("RGBA").getchannel("A"))
@@ -74,9 +74,9 @@ def small(png: str) -> str:
 
 
 def run_stored(path: Path, published: Path | None = None, shorter: str = "") -> NotebookNode:
-    """Run a stored notebook and return it; `published` and its digest lie beside it.
+    """Run a stored notebook and return it; copy `published` and its digest to the same folder.
 
-    Each line of `shorter` takes the place of that which sets the same names.
+    Each line of `shorter` replaces the line that sets the same names.
     """
     notebook = nbformat.read(path, as_version=4)
     for line in shorter.splitlines():
@@ -94,12 +94,12 @@ def run_stored(path: Path, published: Path | None = None, shorter: str = "") -> 
 
 
 def asks_published(path: Path) -> bool:
-    """Whether a notebook needs the published table."""
+    """Return whether a notebook needs the published table."""
     return PUBLISHED in path.read_text()
 
 
 def named(name: str) -> Path:
-    """Return the notebook of this name, with or without suffix, or at this path."""
+    """Return the notebook with this name (with or without suffix) or path."""
     for path in NOTEBOOKS:
         if name in (path.stem, path.name) or Path(name).resolve() == path.resolve():
             return path
@@ -118,7 +118,7 @@ def main(words: Sequence[str] | None = None) -> None:
         parser.exit(2, f"{error}\n")
     for path in paths:
         if asks_published(path) and chosen.published is None:
-            print(f"{path.name}: left as it is; it needs --published FILE")
+            print(f"{path.name}: skipped; it needs --published FILE")
             continue
         nbformat.write(run_stored(path, chosen.published), path)
         print(f"{path.name}: {path.stat().st_size / 1000:.0f} kB")

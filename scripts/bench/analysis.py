@@ -1,10 +1,10 @@
-"""Time tau at every top K % with a bootstrap, beside scipy called once per K and draw.
+"""Time tau at every top K % with a bootstrap, compared with one call of scipy per K and draw.
 
-Run: ``python scripts/bench/analysis.py``. The scipy loop does a few draws, which are enough to
-know its time per draw; both sides compute the same numbers on the same resampled tables, and the
-script fails where they differ. The last rows are what a comparison needs: p-values, and tau and
-seed tau between all pairs of seeds (12 curves a draw: 6 between the tables, 3 inside each). Their
-scipy loop is as many curves of as many draws. Seconds are of the CPU, on one core.
+Run: ``python scripts/bench/analysis.py``. The scipy loop makes a few draws, enough to measure its
+time per draw. Both sides compute the same numbers on the same resampled tables; the script fails
+if the numbers differ. The last rows time a full comparison: p-values, and tau and seed tau between
+all pairs of seeds. Each draw has 12 curves: 6 between the tables, 3 inside each. Their scipy loop
+has the same number of curves and draws. Times are CPU seconds on one core.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def tables(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
 
 
 def scipy_curve(a: np.ndarray, b: np.ndarray) -> list[float]:
-    """Compute the curve as one would by hand: scipy on the cells of each top K %."""
+    """Compute the curve by a direct loop: scipy on the cells of each top K %."""
     curve = []
     for size in top_sizes(len(a), TOP_PERCENT):
         kept = a >= np.sort(a)[-size] - 5e-7

@@ -1,16 +1,16 @@
-"""How often `rank_curve` finds a change where there is none, and how often where there is one.
+"""Measure the false positive rate and the power of the test in `rank_curve`.
 
-Run: ``python scripts/bench/calibration.py`` (``--tables 30`` to try it). Interrupted, it goes on:
-each scenario is written to ``results/calibration-SERIES-part.jsonl`` when it is done, and scenarios
-that are there with as many tables and draws are not measured again. Each
-scenario is a family of simulated tables of which only seed noise tells two apart; the share of
-tables with `p_family` <= 0.05 should be 5 % or less. The scenarios were written down before the
-test was run on them, and every one has random numbers of its own, set by ``--series``: a test that
-was changed after one series is judged on another.
+Run: ``python scripts/bench/calibration.py`` (``--tables 30`` to try it). An interrupted run
+resumes: each finished scenario is written to ``results/calibration-SERIES-part.jsonl``. Scenarios
+with the same number of tables and draws are not measured again. Each scenario is a family of
+simulated tables. Under the null, two tables differ only by seed noise, and the share of tables
+with `p_family` <= 0.05 should be at most 5 %. The scenarios were written before the test was run
+on them. Every scenario has separate random numbers, set by ``--series``. A test that was changed
+after one series is judged on another series.
 
-What tables look like is taken from NAS-Bench-201: accuracies of CIFAR-10 after 200 epochs, and the
-noise of one run at each accuracy, measured on cells that are the same trainable network (the
-`strict` partition of `cells.classes`). That noise is close to normal above 88 % and has long tails
+The simulated tables follow NAS-Bench-201: accuracies of CIFAR-10 after 200 epochs, and the noise
+of one run at each accuracy. The noise was measured on cells that are the same trainable network
+(the `strict` partition of `cells.classes`). It is close to normal above 88 % and has long tails
 below, so normal noise is only one of the families.
 """
 
@@ -64,44 +64,43 @@ RUN_SD = (1.33, 0.56, 0.93, 0.47, 0.36, 0.30, 0.29, 0.25, 0.21)
 
 @dataclass(frozen=True, kw_only=True)
 class Scenario:
-    """A family of pairs of tables."""
+    """Family of simulated pairs of tables."""
 
     n: int
     """Cells."""
     seeds: tuple[int, int]
-    """Of the benchmark and of the re-trained table."""
+    """Seeds of the benchmark and of the re-trained table."""
     world: str = "benchmark"
     """"benchmark": cells sampled from all; "tight": true accuracies as close as the noise."""
     noise: str = "normal"
     images: int = 10_000
     """Accuracies are multiples of 100 / images."""
     noisier: float = 1.0
-    """The re-trained table's noise over the benchmark's."""
+    """Noise of the re-trained table, divided by the noise of the benchmark."""
     stretch: float = 1.0
-    """The re-trained table's true accuracies are stretched so much, and its noise with them."""
+    """Factor that stretches the true accuracies and the noise of the re-trained table."""
     change: float = 0.0
-    """True accuracies move by so many standard deviations of one run: 0 is the null."""
+    """Change of the true accuracies, in standard deviations of one run; 0 is the null."""
     seed_effect: float = 0.0
-    """Standard deviation, in points, of what a seed adds to all cells that have a path."""
+    """Standard deviation, in points, of a seed's common effect on all cells with a path."""
     same_seeds: bool = False
-    """A seed of the benchmark and one of the re-trained table add the same."""
+    """Whether a seed has the same effect in the benchmark and in the re-trained table."""
     saturating: bool = False
-    """The re-trained table's true accuracies approach 95 %: an order kept, gaps that shrink."""
+    """Whether true accuracies of the re-trained table approach 95 %: same order, smaller gaps."""
     diverged: float = 0.0
-    """So large a share of the re-trained table's runs diverged."""
+    """Share of the re-trained table's runs that diverged."""
     collapsed: float = 0.0
-    """So large a share of the re-trained table's runs fall by 8 points and are not flagged."""
+    """Share of the re-trained table's runs that fall by 8 points without a flag."""
     chosen_by: str = ""
-    """Cells are the best tenth of ten times as many, by the "benchmark" or by a "third" table."""
+    """Table that selects the best tenth of a larger sample: "benchmark" or "third"."""
     by_feature: float = 0.0
-    """So large a share of the noise's variance is a seed's effect times a feature of the cells."""
+    """Share of the noise variance from a seed's effect times a feature of the cells."""
     missing: float = 0.0
-    """So large a share of the re-trained table's cells lack a seed: a random one."""
+    """Share of the re-trained table's cells that lack a random seed."""
     missing_worst: float = 0.0
-    """The same, of the worst seed."""
+    """Share of the re-trained table's cells that lack their worst seed."""
     alike: int = 1
-    """So many cells at a time are one function: one true accuracy, and half of the noise's variance
-    in common."""
+    """Number of cells per function. They share the true accuracy and half of the noise variance."""
 
     def draw(self, rng: np.random.Generator) -> tuple[Floats, Floats]:
         """Return a benchmark and a re-trained table [n, seeds]."""
@@ -272,21 +271,21 @@ def scenarios() -> dict[str, list[Scenario]]:
 
 
 class Shares(NamedTuple):
-    """In how many of a scenario's tables something was so."""
+    """Counts of a scenario's tables with each outcome."""
 
     rejected: int
     """A change is found."""
     refused: int
     """No p-value is given."""
     missed: int
-    """The interval of `drop` among all cells leaves out 0."""
+    """The interval of `drop` among all cells excludes 0."""
     contradicted: int
-    """At some K the interval of `drop` is above 0 where the p-value is over a half, or it is below
-    0 where a change is found."""
+    """The interval of `drop` contradicts the p-value at some K: it is above 0 at a p-value over a
+    half, or below 0 at a significant change."""
 
 
 def shares(scenario: Scenario, repeats: int, key: Sequence[int], draws: int) -> Shares:
-    """What is said of so many tables; table i is drawn from (*key, i)."""
+    """Return the counts over the tables; table i is drawn from (*key, i)."""
     counts = np.zeros(len(Shares._fields), dtype=np.int64)
     for table in range(repeats):
         rng = np.random.default_rng([*key, table])
@@ -378,7 +377,7 @@ def main() -> None:
     print(f"{len(tasks)} scenarios, {len(tasks) - len(pending)} of them in {part}", flush=True)
     RESULTS.mkdir(exist_ok=True)
     with ProcessPoolExecutor(joblib.cpu_count()) as pool, part.open("a") as lines:
-        lines.write("\n")  # ends a line that was torn
+        lines.write("\n")  # ends an incomplete line
         began = time.monotonic()
         jobs = {pool.submit(_measure, task): task for task in pending}
         for count, job in enumerate(as_completed(jobs), start=1):
@@ -397,13 +396,13 @@ def main() -> None:
 
 
 def _key(task: Task) -> str:
-    """Return what decides a scenario's row, all random numbers included."""
+    """Return all values that determine a scenario's row, including the random numbers."""
     question, scenario, tables, key, draws = task
     return json.dumps([question, asdict(scenario), tables, key, draws])
 
 
 def _done(part: Path) -> dict[str, dict[str, Any]]:
-    """Return the rows of an interrupted run; a torn last line is left out."""
+    """Return the rows of an interrupted run; an incomplete last line is ignored."""
     found = {}
     for line in part.read_text().splitlines() if part.is_file() else ():
         with contextlib.suppress(json.JSONDecodeError):

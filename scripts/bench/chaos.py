@@ -1,13 +1,13 @@
-"""Kill at random whatever trains a sweep on a private SLURM, and count what that cost.
+"""Inject random faults into a sweep on a private SLURM, and count lost and wrong records.
 
 Run from the project's root: .venv/bin/python scripts/bench/chaos.py [--kills 300] [--seed 0].
-Needs Debian's slurm-wlm and munge. The sweep's 60 trials are trained again and again, by one owner
-who keeps submitting, until so many faults have happened; every round's records are compared with
-those of an undisturbed run, bit for bit. The seed decides which faults come, in which order and
-after which pauses; whom they hit depends on what runs at that moment.
+Needs Debian's slurm-wlm and munge. One owner submits the sweep's 60 trials repeatedly, until the
+number of faults is reached. The records of every round are compared bit by bit with those of an
+undisturbed run. The seed decides the faults, their order and the pauses between them. The victim
+of a fault depends on the processes that run at that moment.
 
-A run of hours may be interrupted: what its rounds have found is kept in a file (--progress), and
-the same command goes on after the last whole round.
+A long run may be interrupted: a file (--progress) keeps the results of finished rounds. The same
+command then continues after the last finished round.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from results_file import RESULTS, publish
 
 PROJECT = Path(__file__).parents[2]
 sys.path.insert(0, str(PROJECT / "tests"))
-sys.path.insert(0, str(PROJECT))  # the scripts beside this one would hide packages
+sys.path.insert(0, str(PROJECT))  # scripts in this folder would hide packages
 
 from cluster import Cluster, Sweep, signal_all  # noqa: E402 - after the path
 
@@ -45,16 +45,16 @@ NODES = ("n1", "n2", "n3")
 PAUSE_S = (0.2, 4.0)
 # How long a round may go on after its last fault before it counts as stuck.
 PATIENCE_S = 600.0
-# After so many rounds in a row that broke off or hit nothing, going on is of no use.
+# Stop after this number of consecutive rounds that failed or hit nothing.
 TRIES = 3
 BAD = ("lost", "double", "changed", "silently missing", "stuck")
 
 
 def main() -> None:
-    """Measure and publish; exit with 1 if one of what must not be was found."""
-    # What ends this also ends the cluster.
+    """Measure and publish; exit with 1 if a count in `BAD` is not 0."""
+    # A SIGTERM must also stop the cluster.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    # What a shell starts in the background ignores Ctrl-C, and so would every owner.
+    # Background jobs of a shell ignore Ctrl-C; without this line owners would ignore it, too.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     options = _options()
     progress = Progress.of(options)
@@ -90,8 +90,8 @@ def _rounds(
     options: argparse.Namespace,
     progress: Progress,
 ) -> None:
-    """Go through the rest of the plan; a round in which the private cluster breaks starts anew."""
-    draw = random.Random(options.seed)  # noqa: S311 - a plan that can be had again
+    """Run the rest of the plan; repeat a round if the private cluster fails."""
+    draw = random.Random(options.seed)  # noqa: S311 - a reproducible plan
     plan = [(draw.choice(sorted(FAULTS)), draw.uniform(*PAUSE_S)) for _ in range(options.kills)]
     broken = 0
     while plan[progress.done.total() :]:
@@ -105,11 +105,11 @@ def _rounds(
             broken += 1
             if broken == TRIES:
                 raise
-            print(f"round {name} broke off: {error}", file=sys.stderr)
+            print(f"round {name} failed: {error}", file=sys.stderr)
             progress.found["again"] += 1
             continue
         finally:
-            # One that has broken may not stop either.
+            # A broken cluster may fail to stop.
             with contextlib.suppress(AssertionError, OSError, subprocess.SubprocessError):
                 cluster.script("stop")
             shutil.rmtree(folder / name, ignore_errors=True)
@@ -128,10 +128,10 @@ def _rounds(
 
 @dataclass
 class Progress:
-    """What the rounds so far have found, in a file from which the next call goes on."""
+    """Results of the finished rounds, in a file from which the next call resumes."""
 
     file: Path | None
-    # What makes two calls parts of one run.
+    # Two calls with the same values belong to one run.
     of_plan: dict[str, int]
     done: Counter[str] = field(default_factory=Counter)
     found: Counter[str] = field(default_factory=Counter)
@@ -139,18 +139,18 @@ class Progress:
 
     @classmethod
     def of(cls, options: argparse.Namespace) -> Progress:
-        """Return what an earlier call has left of the same plan."""
+        """Return the progress of an earlier call with the same plan."""
         of_plan = {name: getattr(options, name) for name in ("seed", "kills", "cells", "epochs")}
         file = options.progress
         if file is None or not file.exists():
             return cls(file, of_plan)
         kept = json.loads(file.read_text())
         if kept["plan"] != of_plan:
-            raise SystemExit(f"{file} is of another run ({kept['plan']}): remove it to begin anew")
+            raise SystemExit(f"{file} is of another run ({kept['plan']}): remove it to start again")
         return cls(file, of_plan, Counter(kept["done"]), Counter(kept["found"]), kept["rounds"])
 
     def add(self, chaos: Chaos) -> None:
-        """Take in a round that is over."""
+        """Add the results of a finished round."""
         self.done += chaos.done
         self.found += chaos.found
         self.rounds += 1
@@ -160,7 +160,7 @@ class Progress:
             write_atomically(self.file, content.encode())
 
     def remove(self) -> None:
-        """Let the next call begin anew."""
+        """Remove the file, so that the next call starts from the beginning."""
         if self.file is not None:
             self.file.unlink(missing_ok=True)
 
@@ -172,7 +172,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", action="store_true", help="print the rows, and publish nothing")
-    parser.add_argument("--progress", type=Path, help="(default: beside the results)")
+    parser.add_argument("--progress", type=Path, help="(default: in the folder of the results)")
     options = parser.parse_args()
     if options.progress is None and not options.json:
         options.progress = RESULTS / "chaos.progress.json"
@@ -188,7 +188,7 @@ def _is_done(sweep: Sweep) -> bool:
 
 
 class Chaos:
-    """Faults that are still to come, those that have happened, and what they cost."""
+    """Faults of the plan, faults that have happened, and counts of their damage."""
 
     def __init__(
         self, cluster: Cluster, draw: random.Random, plan: Sequence[tuple[str, float]]
@@ -200,14 +200,14 @@ class Chaos:
         self._owner: subprocess.Popen[bytes] | None = None
 
     def trouble(self, sweep: Sweep, wanted: Mapping[str, object]) -> None:
-        """Train a sweep with faults from the plan while it goes on, and compare its records."""
+        """Train a sweep under faults from the plan, and compare its records."""
         try:
             last = time.monotonic()
             while self._plan and not _is_done(sweep) and time.monotonic() - last < PATIENCE_S:
                 self._submit(sweep)
                 name, pause_s = self._plan[0]
                 time.sleep(pause_s)
-                # What finds nothing to hit waits until there is something.
+                # A fault without a target is tried again later.
                 if FAULTS[name](self, sweep):
                     self.done[name] += 1
                     self._plan.pop(0)
@@ -226,13 +226,13 @@ class Chaos:
 
     @staticmethod
     def _silently_missing(sweep: Sweep) -> int:
-        """How many trials the tables lack although `collect` says that they are whole."""
+        """Count the trials that the tables lack although `collect` reports success."""
         collect = sweep.command("collect", "--json")
         done = subprocess.run(collect, capture_output=True, text=True, check=False, cwd=PROJECT)
         return 0 if done.returncode else sweep.size - json.loads(done.stdout)[0]["trials"]
 
     def _bring_to_its_end(self, sweep: Sweep) -> None:
-        """Let the owner go on until all is done and no job is left."""
+        """Keep an owner running until all trials are done and no job is left."""
         deadline = time.monotonic() + PATIENCE_S
         while not (done := _is_done(sweep)) or sweep.jobs("PENDING,RUNNING,COMPLETING"):
             if time.monotonic() > deadline:
@@ -245,7 +245,7 @@ class Chaos:
             time.sleep(1)
 
     def _submit(self, sweep: Sweep) -> None:
-        """See to it that the sweep has an owner who sends what is pending."""
+        """Start an owner that submits pending trials, if none runs."""
         if self._owner is None or self._owner.poll() is not None:
             send = sweep.command("submit", "--retry-failed", "--trials-per-job", "6")
             keep = sweep.command("watch", "--resubmit", "--every-s", "1")
@@ -261,7 +261,7 @@ class Chaos:
                 )
 
     def _end_owner(self, number: signal.Signals = signal.SIGKILL) -> bool:
-        """End the owner and whatever it has started in its session."""
+        """End the owner and all processes of its session."""
         owner, self._owner = self._owner, None
         if owner is None or owner.poll() is not None:
             return False
@@ -281,7 +281,7 @@ class Chaos:
         return bool(workers)
 
     def stop_worker(self, sweep: Sweep) -> bool:
-        """Let a worker stand still for some seconds, as a node that swaps does."""
+        """Stop a worker for some seconds, like a node that swaps."""
         workers = sorted(sweep.workers())
         if workers:
             stopped = [self._draw.choice(workers)]
@@ -302,7 +302,7 @@ class Chaos:
         return True
 
     def shift_clock(self, sweep: Sweep) -> bool:
-        """Date what workers and submitters wrote an hour off, as another node's clock does."""
+        """Shift the times of files by an hour, like a node with a wrong clock."""
         kept = sorted([*sweep.run.glob("progress/*"), *sweep.run.glob("claims/*")])
         then = time.time() + self._draw.choice((-3600, 3600))
         for path in kept:
@@ -329,7 +329,7 @@ class Chaos:
         return bool(jobs)
 
     def preempt(self, sweep: Sweep) -> bool:
-        """Send a job that takes all nodes before all others."""
+        """Submit a job of high priority that takes all nodes."""
         if not sweep.jobs():
             return False
         everything = ["-N3", "--exclusive", "--wrap", "sleep 1", "-o", "/dev/null"]
@@ -337,7 +337,7 @@ class Chaos:
         return True
 
     def kill_slurmd(self, _: Sweep) -> bool:
-        """Kill and restart the daemon of a node that is at work."""
+        """Kill and restart the daemon of a busy node."""
         return bool(node := self._busy_node()) and self._restart(node)
 
     def kill_slurmctld(self, sweep: Sweep) -> bool:
@@ -351,7 +351,7 @@ class Chaos:
         return True
 
     def down(self, _: Sweep) -> bool:
-        """Take a node down that is at work."""
+        """Take a busy node down."""
         node = self._busy_node()
         if node:
             self._cluster.script("kill", node)

@@ -1,6 +1,6 @@
 """Time the exports of a generated table: ``python scripts/bench/export.py [CELLS]``.
 
-Each format is written in a process of its own; the limit is three minutes for the whole space.
+Each format is written in a separate process; the limit is three minutes for the whole space.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LIMIT_S = 180
 
 
 def written(name: str, cells: int, out: Path) -> dict[str, float]:
-    """Write one export of a generated table; return what it took."""
+    """Write one export of a generated table; return its time and memory."""
     from generated_tables import synthetic_frame
 
     from rebench.nats import export_naslib, export_nats, export_pth, export_syne_tune

@@ -1,8 +1,8 @@
 """Time the launcher: plan and submit 10,000 trials to a real SLURM, their status, their collection.
 
 Run from the project's root: .venv/bin/python scripts/bench/launch.py. Needs Debian's slurm-wlm and
-munge. Jobs are held (`--hold`), so that nothing trains while the clock runs; the worker's overhead
-is measured apart, on trials that are trained.
+munge. Jobs are held (`--hold`), so that nothing trains during the measurement. The overhead of the
+worker is measured separately, on trained trials.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pathlib import Path
 from results_file import private_slurm, publish, run_rebench, scaled
 
 PROJECT = Path(__file__).parents[2]
-sys.path.insert(0, str(PROJECT))  # the scripts beside this one would hide packages
+sys.path.insert(0, str(PROJECT))  # scripts in this folder would hide packages
 
 from rebench.runs import (  # noqa: E402 - after the path
     Cost,
@@ -105,7 +105,7 @@ def _collecting(folder: Path) -> list[dict[str, object]]:
         for line in shard.read_text().splitlines()
     ]
     for copy in range(10):
-        # The id is what tells records apart here; nothing recomputes it from the trial.
+        # Only the id distinguishes these records; nothing recomputes it from the trial.
         bodies = [f"{line[:24]}{copy:x}{line[25:-CHECKSUM_BYTES]}" for line in lines]
         writer = ShardWriter(large / "results", f"w{copy}")
         writer.append([f'{body},"crc32":"{zlib.crc32(body.encode()):08x}"}}' for body in bodies])
@@ -123,7 +123,7 @@ def _collecting(folder: Path) -> list[dict[str, object]]:
 
 
 def _collected(run: Path) -> float:
-    """Return the time of a collection that finds no tables, of records that have settled."""
+    """Return the time of a collection of old records without existing tables."""
     for table in run.glob("*.parquet"):
         table.unlink()
     time.sleep(3)
@@ -131,7 +131,7 @@ def _collected(run: Path) -> float:
 
 
 def _overhead(folder: Path) -> dict[str, object]:
-    """Wall time between the first record and the last, less what the trainer says it took."""
+    """Return the wall time from the first record to the last, minus the training time."""
     spec, run = folder / "small.toml", folder / "small"
     spec.write_text(SMALL)
     _timed("submit", str(spec), "--run", str(run), "--cluster", "debug")
@@ -148,8 +148,8 @@ def _overhead(folder: Path) -> dict[str, object]:
 
 
 def fill(run: Path, *, epochs: int) -> None:
-    """Write a made-up record of so many epochs and two splits for every trial, as workers do."""
-    draw = random.Random(0)  # noqa: S311 - made-up accuracies
+    """Write an artificial record with `epochs` epochs and two splits for every trial."""
+    draw = random.Random(0)  # noqa: S311 - artificial accuracies
     writers = [ShardWriter(run / "results", f"w{number}") for number in range(50)]
     for number, trial in enumerate(Run.open(run).trials().values()):
         curve = Curve(

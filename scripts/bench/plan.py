@@ -1,8 +1,8 @@
-"""Time what a very large sweep asks of the login node: `sweep plan`.
+"""Measure time and memory of `sweep plan` for a very large sweep.
 
 Run from the project's root: .venv/bin/python scripts/bench/plan.py [CELLS]. All 15,625 cells, the
-default, under 11 learning rates on three data sets from three seeds are 1.5 million trials. Times
-are of the processor, so that other work on the machine does not count.
+default, with 11 learning rates, three data sets and three seeds give 1.5 million trials. Times are
+CPU seconds, so other work on the machine has little influence.
 """
 
 from __future__ import annotations

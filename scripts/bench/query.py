@@ -1,10 +1,10 @@
-"""Time questions to a full-size table beside the real ``nats_bench`` package on the same cells.
+"""Time queries of a full-size table and of the real ``nats_bench`` package on the same cells.
 
 Run: ``python scripts/bench/query.py``. The table is generated: all 15,625 cells, every data set
-and split, 12 and 200 epochs, three seeds at 200; mean test accuracies are the published ones where
-REBENCH_SHARED_DATA has them, and every accuracy carries rounding noise as the benchmark's do, so
-that the file is as hard to compress. The package reads real files (or exported ones) under the
-names of as many cells as it is asked for.
+and split, 12 and 200 epochs, three seeds at 200. Mean test accuracies are the published values if
+REBENCH_SHARED_DATA has them. Every accuracy has rounding noise like the benchmark's, so the file
+compresses equally well. The package reads real (or exported) files, linked under the name of every
+cell that is queried.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def make_table(path: Path) -> None:
 
 
 def make_folder(folder: Path, table: Path) -> str:
-    """Make a folder that the package opens, with a file for each of the first cells."""
+    """Make a folder for the package, with a file for each of the first cells."""
     from rebench.nats.choice import Choice
     from rebench.nats.export import export_nats
     from rebench.tables import Table, open_table
@@ -90,7 +90,7 @@ def make_folder(folder: Path, table: Path) -> str:
 
 
 def reading_seconds(file: Path) -> tuple[float, float]:
-    """Return what reading one cell's file takes us (checked, to columns) and the package."""
+    """Return the times to read one cell's file: ours (checked, to columns), the package's."""
     from nats_bench.api_utils import ArchResults, pickle_load
 
     from rebench.nats.files import CellResults, read_results
@@ -104,7 +104,7 @@ def reading_seconds(file: Path) -> tuple[float, float]:
 
 
 def in_fresh_process(task: str, *arguments: str) -> dict[str, float]:
-    """Run one of the tasks below in a process of its own and return what it printed."""
+    """Run one of the tasks below in a separate process and return its output."""
     return json.loads(run_python(__file__, task, *arguments).printed)
 
 
@@ -115,7 +115,7 @@ def memory_mb() -> float:
 
 
 def task_table(path: str) -> dict[str, float]:
-    """Ask a table, first cold and then warm."""
+    """Query a table, first cold and then warm."""
     from rebench.tables import open_table
 
     imported_mb = memory_mb()
@@ -153,13 +153,13 @@ def task_table(path: str) -> dict[str, float]:
 
 
 def task_pandas() -> dict[str, float]:
-    """Import pandas in a process that has it not, as a measure of the machine."""
+    """Time the import of pandas in a new process, to show the speed of the machine."""
     code = "import time; t = time.perf_counter(); import pandas; print(time.perf_counter() - t)"
     return {"seconds": float(run_python("-c", code).printed)}
 
 
 def task_api(path: str, kind: str) -> dict[str, float]:
-    """Ask `CELLS` cells for the first and for the second time, through either package."""
+    """Query `CELLS` cells twice, with either package."""
     import random
 
     random.seed(0)
@@ -201,12 +201,12 @@ def task_api(path: str, kind: str) -> dict[str, float]:
 
 
 def median_of(runs: list[dict[str, float]]) -> dict[str, float]:
-    """Return the median of every figure over processes."""
+    """Return the median of every value over processes."""
     return {name: statistics.median(run[name] for run in runs) for name in runs[0]}
 
 
 def main() -> None:
-    """Make the table, ask both packages in turn, and write the figures."""
+    """Make the table, query both packages alternately, and write the results."""
     with tempfile.TemporaryDirectory() as scratch:
         path = Path(scratch) / "full.parquet"
         make_table(path)

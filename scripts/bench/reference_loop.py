@@ -1,7 +1,7 @@
-"""The training loop that ours is timed against, written as the benchmark's own code does it.
+"""Reference training loop for timings, written like the benchmark's own code.
 
-Images are cut, flipped and normalised one by one with PIL in a DataLoader's workers; torch's SGD;
-metrics are read back with `.item()` in every step.
+PIL crops, flips and normalises single images in the workers of a DataLoader. The optimiser is
+torch's SGD, and every step reads metrics with `.item()`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["PilImages", "reference_epochs"]
 
 
 class PilImages(Dataset[tuple[torch.Tensor, int]]):
-    """Images as PIL sees them, augmented one at a time."""
+    """Images for PIL, augmented one at a time."""
 
     def __init__(self, images: Images, spec: DataSpec, *, augment: bool, seed: int) -> None:
         self._images = [Image.fromarray(row) for row in images.pixels.permute(0, 2, 3, 1).numpy()]
@@ -36,7 +36,7 @@ class PilImages(Dataset[tuple[torch.Tensor, int]]):
         self._random = np.random.default_rng(seed)
 
     def draw_as(self, worker: int) -> None:
-        """Draw what only this loader worker draws: a copy of one generator would repeat it."""
+        """Give this loader worker its generator; copies of one generator would repeat draws."""
         self._random = np.random.default_rng([self._seed, worker])
 
     def __len__(self) -> int:
@@ -69,7 +69,7 @@ def reference_epochs(
 ) -> Iterator[dict[str, float]]:
     """Train and yield each epoch's metrics; end when `after_step` says so.
 
-    The trial's seed is of flips and crops; as in the benchmark's code, torch's own generator
+    The trial's seed decides flips and crops. As in the benchmark's code, torch's global generator
     shuffles.
     """
     torch.manual_seed(trial.seed)

@@ -1,10 +1,10 @@
-"""What every benchmark shares: repeated timings, a printed table, a JSON file with the machine.
+"""Shared parts of the benchmarks: repeated timings, a printed table, a JSON file of results.
 
-The file also has the date and the commit of the measurement. The constant `MEASURES` of a benchmark
-names the files or packages that it measures; `stale.py` tells which of them changed since.
+The file contains the machine, the date and the commit. The constant `MEASURES` of a benchmark
+names the files or packages that it measures; `stale.py` lists results older than that code.
 
-With REBENCH_BENCH_SCALE=0.01 in the environment benchmarks that count cells or draws take a
-hundredth of them, to see that they run; nothing is written then, since such times say nothing.
+REBENCH_BENCH_SCALE=0.01 in the environment reduces cells or draws to a hundredth, to test that a
+benchmark runs. Nothing is written then, since such times have no meaning.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ MEASURED_AT = _measured_at()
 
 
 def shared_data() -> Path:
-    """The folder of real data that REBENCH_SHARED_DATA names, or the name of one that is not."""
+    """Return the folder that REBENCH_SHARED_DATA names; if unset, a path that does not exist."""
     named = os.environ.get("REBENCH_SHARED_DATA", "REBENCH_SHARED_DATA is not set")
     return PROJECT / named
 
 
 def scaled(size: int, least: int = 1) -> int:
-    """Return how many of something to take where `size` are taken for a figure."""
+    """Return `size` times the scale of the benchmark, at least `least`."""
     return max(least, round(size * SCALE))
 
 
@@ -72,7 +72,7 @@ def median_seconds(function: Callable[[], object], repeats: int = 5) -> float:
 
 
 class Ran(NamedTuple):
-    """What a command printed and took."""
+    """Output, time and memory of a command."""
 
     printed: str
     seconds: float
@@ -82,7 +82,7 @@ class Ran(NamedTuple):
 
 
 def run_rebench(*arguments: str) -> Ran:
-    """Run a rebench command in a process of its own, from start to exit."""
+    """Run a rebench command in a separate process, from start to exit."""
     return run_python("-m", "rebench", *arguments)
 
 
@@ -103,7 +103,7 @@ def run_python(*arguments: str) -> Ran:
 
 @contextlib.contextmanager
 def private_slurm(folder: Path) -> Iterator[None]:
-    """A cluster of its own in `folder`, which every command finds until the end."""
+    """Run a private cluster in `folder`, which every command uses until the end."""
     script = PROJECT / "slurm" / "cluster"
     subprocess.run([script, "start", folder], check=True)
     os.environ["SLURM_CONF"] = f"{folder}/slurm.conf"
@@ -115,7 +115,7 @@ def private_slurm(folder: Path) -> Iterator[None]:
 
 
 def machine(device: str = "cpu") -> dict[str, object]:
-    """Return what the figures were measured on."""
+    """Return a description of the machine and its software."""
     model = next(
         (
             line.split(":", 1)[1].strip()
@@ -158,7 +158,7 @@ def publish(
 def kept(
     name: str, facts: Mapping[str, object], folder: Path | None = None
 ) -> list[dict[str, Any]]:
-    """The rows of ``NAME.json`` in `folder`, with their commit, if the facts are the same."""
+    """Return the rows of ``NAME.json`` in `folder`, with their commit, if the facts agree."""
     path = (folder or RESULTS) / f"{name}.json"
     content = json.loads(path.read_text()) if path.is_file() else {}
     same = all(content.get(key) == value for key, value in facts.items())

@@ -1,9 +1,9 @@
-"""Time every algorithm on a table of the whole space, beside nats_bench's simulated evaluation.
+"""Time every algorithm on a table of the whole space, and nats_bench's simulated evaluation.
 
-Run: ``python scripts/bench/search.py``. Of each algorithm: evaluations per second on one core, its
-own cost included, and the time 500 repeats under NATS-Bench's budget take. The table's own rate is
-that of an algorithm that does nothing but count up. Where REBENCH_SHARED_DATA names the benchmark's
-files, the rate of `nats_bench.simulate_train_eval` on two cells, both warm, is measured, too.
+Run: ``python scripts/bench/search.py``. For each algorithm it measures evaluations per second on
+one core, including the algorithm's cost, and the time of 500 repeats under NATS-Bench's budget. An
+algorithm that only counts up shows the rate of the table. If REBENCH_SHARED_DATA names the
+benchmark's files, it also times `nats_bench.simulate_train_eval` on two cells, both warm.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ THEIRS = scaled(400, 4)
 
 @register("count-up")
 class CountUp(Searcher):
-    """Train the cells in index order: no cost of its own."""
+    """Search that trains the cells in index order, at no cost."""
 
     next = -1
 
@@ -53,7 +53,7 @@ class CountUp(Searcher):
         return Query(self.next, self.problem.signal)
 
     def tell(self, query: Query, value: float) -> None:
-        """Forget it."""
+        """Ignore the result."""
 
 
 def rate(name: str, table: SearchTable, budget: Budget, runs: int) -> tuple[float, float]:

@@ -1,10 +1,10 @@
 """Time `search compare` with all algorithms and reruns, now and at an earlier commit.
 
 Run: ``python scripts/bench/search_compare.py [--against COMMIT]``. Both search the same two tables
-with the same seeds: a run of each cell of `nb201` (CIFAR-10, validation) and a second table, the
-first with other runs. Each is a process of its own, so that the earlier code is imported alone;
-they alternate. ``same_results`` says whether all final accuracies are equal to the bit. Threads of
-BLAS are limited only where OMP_NUM_THREADS says so, as a user would start it.
+with the same seeds. The first table is one run of each cell of `nb201` (CIFAR-10, validation); the
+second contains other runs of these cells. Each version has separate processes, which alternate.
+``same_results`` says whether all final accuracies are equal bit by bit. OMP_NUM_THREADS limits the
+threads of BLAS; without it BLAS uses its default.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ TABLE = PROJECT / "rebench" / "tables" / "released" / "tables" / "nb201.parquet"
 
 
 def contest() -> None:
-    """Search, with whatever code is on the path, and print what it took and found."""
+    """Search with the code on the path, and print times and results."""
     import numpy as np
 
     from rebench.search import Fidelity, SearchSpace, SearchTable
@@ -65,7 +65,7 @@ def contest() -> None:
 
 
 def measured(code: Path) -> dict[str, float | str]:
-    """Return what `contest` prints with the packages in `code`."""
+    """Return the output of `contest` with the packages in `code`."""
     done = subprocess.run(
         [sys.executable, __file__, "--contest"], check=True, stdout=subprocess.PIPE, text=True,
         env=os.environ | {"PYTHONPATH": str(code)},

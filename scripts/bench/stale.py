@@ -25,7 +25,7 @@ def measured_files(script: Path) -> tuple[str, ...]:
 def judged(project: Path, result: Path) -> tuple[str, str]:
     """Return "current", "stale", "unknown" or "wrong" for a result, and the reason.
 
-    The name of a result is the name of its benchmark, alone or followed by a hyphen and more.
+    The name of a result is the name of its benchmark, optionally followed by a hyphen and text.
     """
     script = project / "scripts" / "bench" / f"{result.stem.partition('-')[0]}.py"
     files = measured_files(script) if script.is_file() else ()
@@ -51,7 +51,7 @@ def judged(project: Path, result: Path) -> tuple[str, str]:
 
 
 def main() -> None:
-    """Print the results that are not current; exit with 1 if one of them is wrong."""
+    """Print the results that are not current; exit with 1 if any of them is wrong."""
     project = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parents[2]
     results = sorted((project / "scripts" / "bench" / "results").glob("*.json"))
     found = {result.stem: judged(project, result) for result in results}

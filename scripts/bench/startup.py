@@ -1,7 +1,7 @@
-"""Time what a question on the command line takes, beside ``import pandas``.
+"""Time commands of the command line, compared with ``import pandas``.
 
-Run: ``python scripts/bench/startup.py [--repeats 9]``. Seconds are CPU time of a process, medians
-of repeats in turns: on a machine that others use, wall time says little.
+Run: ``python scripts/bench/startup.py [--repeats 9]``. Times are CPU seconds of a process, medians
+of alternating repeats. On a shared machine wall time is not informative.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from results_file import publish, run_python, scaled
 
 MEASURES = ("rebench", "cells")
 IMPORTED = ("pandas", "typer")
-# And the times of an import of pandas that each may take.
+# Commands with their limits, in multiples of the import time of pandas.
 ASKED = {"query mini 1696": 1.5, "rank mini": 4.0, "doctor": 3.0}
 
 
 def command_lines() -> list[str]:
-    """Every command, as the shell completes them."""
+    """Return every command, from the completion of the shell."""
     asked = {"_REBENCH_COMPLETE": "complete_bash", "COMP_WORDS": "rebench ", "COMP_CWORD": "1"}
     offered = subprocess.run(
         [Path(sys.executable).with_name("rebench")],

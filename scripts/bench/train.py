@@ -1,12 +1,12 @@
-"""Time training: the benchmark's own loop beside ours, alone and stacked, on the same images.
+"""Time training on the same images: the benchmark's own loop and ours, single and stacked.
 
 Run: ``python scripts/bench/train.py [--device cuda] [--cells 11,284] [--against COMMIT]``. Every
-contender is a process of its own, an earlier commit of ours in float32 among them where one is
-named; the steps of those that are compared alternate, so that whatever else the machine does falls
-on all, and on a CPU they are timed in seconds of their own work. The ratios are medians over the
-rounds. Three networks: the demo's on digits, the learning-rate surface's on 16x16 pixels, and the
-benchmark's. The surface's is timed on every twelfth cell of `mini.toml`, and in all of them;
-with ``--epochs`` it alone, by epochs with their evaluation: what its trials are made of.
+contender is a separate process; ``--against`` adds an earlier commit of ours in float32. Steps of
+the contenders alternate, so other work on the machine affects all of them. On a CPU, times are CPU
+seconds of the process. Ratios are medians over the rounds. There are three networks: the demo's on
+digits, the learning-rate surface's on 16x16 pixels, and the benchmark's. The surface's network is
+timed on every twelfth cell of `mini.toml`, by cell and in total. ``--epochs`` times only the
+surface's network, by epochs with their evaluation, like its trials.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ SURFACE = PROJECT / "experiments" / "surface" / "mini.toml"
 
 @dataclasses.dataclass(frozen=True)
 class Contest:
-    """One network on one data set, and how the contenders run it."""
+    """Network, data set and settings of the contenders."""
 
     cell: int
     dataset: str
@@ -62,10 +62,10 @@ class Contest:
     batch: int
     device: str
     threads: int
-    epochs: bool = False  # what is timed: epochs with their evaluation, or steps
+    epochs: bool = False  # time epochs with their evaluation, not steps
 
     def trials(self, copies: int, precision: str) -> list[Trial]:
-        """Return as many trials of the network, by seed."""
+        """Return `copies` trials of the network, by seed."""
         protocol = Protocol(batch_size=self.batch, precision=precision)
         return [
             Trial(
@@ -81,7 +81,7 @@ class Contest:
         ]
 
     def data(self) -> TrainingData:
-        """Digits, or noise of the shape of the data set's images."""
+        """Return digits, or random images of the data set's shape."""
         if self.dataset == "digits":
             return load_data("digits")
         spec = data_spec(self.dataset)
@@ -93,7 +93,7 @@ class Contest:
         return TrainingData(
             spec=spec,
             split="full",
-            # The surface's trials train on as many images as they evaluate.
+            # Trials of the surface use equal numbers of images for training and evaluation.
             train=fewer if self.epochs else noise,
             evaluation={"ori-test": fewer},
             digest="noise",
@@ -101,9 +101,9 @@ class Contest:
 
 
 def contend(contest: Contest, copies: int, precision: str, line: Connection) -> None:
-    """Take a turn whenever asked and answer its seconds; 0 copies is the reference loop."""
+    """Run a turn at each request and send its seconds; 0 copies is the reference loop."""
     torch.set_num_threads(contest.threads)
-    # The reference keeps the C library's habits.
+    # The reference uses the C library's default allocation.
     speed = Speed(keep_memory=bool(copies))
     device = prepare_device(contest.device, speed)
     data = contest.data()
@@ -140,7 +140,7 @@ def contend(contest: Contest, copies: int, precision: str, line: Connection) -> 
                 ended = turnstile()
                 return ended
 
-            # Earlier commits ask two things between steps.
+            # Earlier commits make two calls between steps.
             within = [(lambda: False) if contest.epochs else stop, lambda: False]
             asked = within[: len(inspect.signature(run.train_epoch).parameters)]
             while not ended:
@@ -154,7 +154,7 @@ def contend(contest: Contest, copies: int, precision: str, line: Connection) -> 
 
 
 class Contender:
-    """A process that trains turn by turn, by the rebench in `tree`."""
+    """Process that trains turn by turn, with the rebench in `tree`."""
 
     def __init__(self, contest: Contest, copies: int, precision: str, tree: Path = PROJECT) -> None:
         context = multiprocessing.get_context("spawn")
@@ -166,12 +166,12 @@ class Contender:
         self._line.recv()  # the first turn, which also built everything
 
     def turn(self) -> float:
-        """Let it take a step, or train an epoch; return the seconds of that."""
+        """Train one step or one epoch; return the seconds."""
         self._line.send(True)
         return float(self._line.recv())
 
     def end(self) -> float:
-        """Let it go; return the most memory it held, in MiB."""
+        """End the process; return its peak memory in MiB."""
         self._line.send(False)
         peak = float(self._line.recv())
         self._process.join()
@@ -179,7 +179,7 @@ class Contender:
 
 
 def take_turns(*contenders: Contender, repeats: int) -> tuple[list[list[float]], list[float]]:
-    """Return the seconds of every contender's steps, round by round, and the most MiB each held."""
+    """Return the seconds of every contender's steps by round, and the peak MiB of each."""
     for contender in contenders:
         contender.turn()  # warm
     rounds = [[contender.turn() for contender in contenders] for _ in range(repeats)]
@@ -189,7 +189,7 @@ def take_turns(*contenders: Contender, repeats: int) -> tuple[list[list[float]],
 def compare(
     contest: Contest, copies: int, entries: Sequence[tuple[str, Path]], repeats: int
 ) -> list[dict[str, Any]]:
-    """Rows of `copies` of ours beside the reference, in turns: one a precision and a tree."""
+    """Compare `copies` of ours with the reference; return a row per precision and tree."""
     rounds, peaks = take_turns(
         Contender(contest, 0, "float32"),
         *(Contender(contest, copies, *entry) for entry in entries),
@@ -227,7 +227,7 @@ def _median_ratio(slower: Sequence[float], faster: Sequence[float], copies: int 
 
 
 def over_cells(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """A network's steps summed over its cells: one row a precision and a tree."""
+    """Sum the steps of a network over its cells; return a row per precision and tree."""
     steps = ["reference_s", "our_s"]
     sums = pd.DataFrame(rows).groupby(["precision", "code"], sort=False)[steps].sum().round(4)
     first = sums["our_s"].iloc[0]
@@ -238,12 +238,12 @@ def over_cells(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def numbers(listed: str) -> list[int]:
-    """The numbers of a list with commas."""
+    """Return the numbers of a list with commas."""
     return [int(number) for number in listed.split(",") if number]
 
 
 def unpacked(commit: str) -> Path:
-    """A folder of the commit's name with its packages, which goes when the program ends."""
+    """Unpack a commit into a folder of its name, which is removed at exit."""
     folder = Path(tempfile.mkdtemp(), commit)
     atexit.register(shutil.rmtree, folder.parent)
     folder.mkdir()
@@ -256,7 +256,7 @@ def unpacked(commit: str) -> Path:
 
 def main() -> None:
     """Compare for every cell and all networks, and publish."""
-    # Not at the top, which contenders of earlier commits read as well.
+    # Not at the top: contenders of earlier commits import this module as well.
     from rebench.runs import read_spec
 
     parser = argparse.ArgumentParser(description=__doc__)
@@ -269,8 +269,8 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--precisions", default="float32,bf16")
-    parser.add_argument("--epochs", action="store_true", help="of the surface's network alone")
-    parser.add_argument("--against", help="a commit of ours, which takes part in float32")
+    parser.add_argument("--epochs", action="store_true", help="time only the surface's network")
+    parser.add_argument("--against", help="an earlier commit to compare with, in float32")
     asked = parser.parse_args()
     shared = {"device": asked.device, "threads": asked.threads}
     entries = [(precision, PROJECT) for precision in asked.precisions.split(",")]

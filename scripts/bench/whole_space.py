@@ -1,11 +1,11 @@
-"""Play the benchmark's own sweep on paper and through the launcher: every cell, 200 epochs.
+"""Plan and simulate the benchmark's own sweep in the launcher: every cell, 200 epochs.
 
 Run from the project's root: .venv/bin/python scripts/bench/whole_space.py [CELLS] [--from RUN].
-Needs Debian's slurm-wlm and munge. All 15,625 cells, the default, on three data sets from three
-seeds are planned (device hours of two recipes, days on 8, 64 and 512 GPUs; times are a guess until
-`--from` gives a run to learn them from); the sweep of one recipe is then sent to a private SLURM,
-held, so that nothing trains. Every simulated day ends one job in a hundred and a submission
-follows; at last every trial gets a made-up record of 200 epochs, and all are collected.
+Needs Debian's slurm-wlm and munge. The plan covers 15,625 cells (default), three data sets and
+three seeds: device hours of two recipes, days on 8, 64 and 512 GPUs. `--from` names a run with
+measured times; without it times are estimates. One recipe is submitted to a private SLURM as held
+jobs, so nothing trains. On every simulated day 1 % of the jobs are lost, followed by a submission.
+Finally every trial gets an artificial record of 200 epochs, and all records are collected.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from launch import fill
 from results_file import private_slurm, publish, run_rebench
 
 PROJECT = Path(__file__).parents[2]
-sys.path.insert(0, str(PROJECT))  # the scripts beside this one would hide packages
+sys.path.insert(0, str(PROJECT))  # scripts in this folder would hide packages
 
 from rebench.runs import Run  # noqa: E402 - after the path
 
@@ -53,7 +53,7 @@ def main() -> None:
     """Measure and publish."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("cells", type=int, nargs="?", default=15_625)
-    parser.add_argument("--from", dest="past", help="a run to learn times from")
+    parser.add_argument("--from", dest="past", help="a run with measured times")
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="rebench-"))
     try:
@@ -103,7 +103,7 @@ def _launched(folder: Path, cells: int) -> list[dict[str, object]]:
         rows.append({"what": what, "is": took.cpu_s, "unit": "CPU s", "peak GB": took.peak_gb})
 
     send = ("submit", str(spec), "--run", str(run), "--no-preflight")
-    draw = random.Random(0)  # noqa: S311 - which jobs are lost
+    draw = random.Random(0)  # noqa: S311 - the lost jobs
     with private_slurm(folder / "c"):
         timed("first submit", *send)
         timed("status, all waiting", "status", str(run))
@@ -122,7 +122,7 @@ def _launched(folder: Path, cells: int) -> list[dict[str, object]]:
     rows.append({"what": "records written", "is": time.monotonic() - started, "unit": "s"})
     rows.append({"what": "records", "is": sum(path.stat().st_size for path in shards) / 1e9,
                  "unit": "GB"})  # fmt: skip
-    time.sleep(3)  # records of this very moment would be collected again
+    time.sleep(3)  # very recent records would be collected again
     timed("collect", "collect", str(run))
     timed("collect again", "collect", str(run))
     timed("status, all done", "status", str(run))
