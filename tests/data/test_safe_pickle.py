@@ -246,6 +246,14 @@ def test_what_is_deep_or_holds_itself_is_let_go_again():
         del held
 
 
+@pytest.mark.parametrize(
+    "asked", [b"K\x01)R.", b"cnumpy\ndtype\n]R."], ids=["of a number", "with a list"]
+)
+def test_a_call_of_what_is_no_function_or_without_arguments_is_refused(asked):
+    with pytest.raises(UnsafeFileError, match="a call of what is no function, or without arg"):
+        load(asked)
+
+
 def scalar(kind: str, raw: bytes, order: bytes = b"<") -> bytes:
     spec = DTYPE.replace(b"U\x02u1", b"U" + bytes([len(kind)]) + kind.encode())
     state = STATE.replace(b"U\x01|", b"U\x01" + order)

@@ -244,6 +244,20 @@ def test_fan_in_is_the_number_of_inputs_to_one_output():
     assert [row.fan_in for row in plan.parameters if row.paths] == [27, 16, 18]
 
 
+@pytest.mark.parametrize(
+    "norm",
+    [nn.BatchNorm1d(6), nn.LayerNorm(6), nn.GroupNorm(2, 6)],
+    ids=lambda norm: type(norm).__name__,
+)
+def test_a_normalisation_has_a_gain_and_a_shift(norm):
+    network = nn.Sequential(nn.Linear(5, 6, bias=False), norm, nn.ReLU(), nn.Linear(6, 3))
+    plan = rebench.plan(network, torch.randn(4, 5), rule="nb201")
+    assert {row.name: row.role for row in plan.parameters} == {
+        "0.weight": "stem", "1.weight": "gain", "1.bias": "shift",
+        "3.weight": "readout", "3.bias": "bias",
+    }  # fmt: skip
+
+
 def test_explain_says_roles_and_the_rates_of_directions():
     network = ResNet()
     plan = rebench.plan(network, IMAGES, base_lr=0.1, weight_decay=5e-4)

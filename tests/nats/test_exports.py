@@ -343,3 +343,10 @@ def test_what_the_tables_do_not_hold_is_no_empty_export(tmp_path):
     assert not list(tmp_path.iterdir())
     with pytest.raises(InputError, match="exists"):
         export_pth(short, tmp_path)
+
+
+@pytest.mark.parametrize(("export", "files"), [(export_naslib, 3), (export_syne_tune, 1)])
+def test_progress_is_told_cell_by_cell_of_each_file(export, files, generated, tmp_path):
+    steps: list[float] = []
+    export(Choice(published=generated), tmp_path / "out", on_progress=steps.append)
+    assert steps == [1] * files * len(CELLS)

@@ -213,10 +213,11 @@ def test_reinforce_draws_each_cell_with_its_chance(space: str):
         assert searcher.ask() == Query(expected, 0)
 
 
-def test_reinforce_takes_the_steps_of_adam():
+@pytest.mark.parametrize("scale", [1.0, 1e-9])  # of which the square root is near epsilon
+def test_reinforce_takes_the_steps_of_adam(scale: float):
     """Kingma and Ba, algorithm 1, with moments and baseline as the weighted means that they are."""
     searcher = Reinforce(_problem(SPACES["sample"]), np.random.default_rng(0))
-    values = np.array([60.0, 80.0, 50.0, 70.0])
+    values = scale * np.array([60.0, 80.0, 50.0, 70.0])
     gradients: list[np.ndarray] = []
     logits = np.zeros((6, 5))
 

@@ -123,6 +123,15 @@ def test_an_answer_is_measured_before_it_is_read(monkeypatch, text: str):
     assert len(query_sql("select range::double as a from range(1001)", TABLES)) == 1001
 
 
+def test_an_answer_may_be_as_large_as_it_says(monkeypatch):
+    monkeypatch.setattr(sql, "_MOST_CHARACTERS", 1000)
+    monkeypatch.setattr(sql, "_MOST_ROWS", 3)
+    assert query_sql("select repeat('x', 1000) as a", TABLES) == [{"a": "x" * 1000}]
+    assert len(query_sql("select range as a from range(3)", TABLES)) == 3
+    with pytest.raises(InputError, match="has more than the 3 rows that it may have"):
+        query_sql("select range as a from range(4)", TABLES)
+
+
 def test_values_are_those_of_python():
     values = "sum(i) as a, 1.5::decimal(3, 1) as b, [1, 2] as c, null as d, 'x' as x, 2 as x"
     (row,) = query_sql(f"select {values} from range(3) t(i)", TABLES)

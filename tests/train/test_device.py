@@ -19,6 +19,7 @@ from trialsets import few_digits, make_trial
 
 from rebench.runs import RecipeSpec
 from rebench.train import Sources, Speed, StackRun, train
+from rebench.train.device import peak_memory_mib
 
 ELSEWHERE = torch.device("meta")
 Start = Callable[..., StackRun]
@@ -111,3 +112,8 @@ def test_peak_memory_is_of_the_trial_and_not_of_the_process_before_it():
     # Memory that the process gives back meanwhile makes the peak a little smaller.
     assert resident + 320 <= first.cost.peak_memory_mib < resident + 768
     assert second.cost.peak_memory_mib <= first.cost.peak_memory_mib - 256
+
+
+def test_peak_memory_of_a_gpu_is_what_torch_allocated_in_mib(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda _: 3 * 2**20 + 2**18)
+    assert peak_memory_mib(torch.device("cuda")) == 3.2
