@@ -21,7 +21,7 @@ from rebench.version import version
 
 __all__ = ["Exported", "OnProgress", "marker", "written"]
 
-OnProgress: TypeAlias = Callable[[int], None]
+OnProgress: TypeAlias = Callable[[float], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -53,7 +53,8 @@ def export_naslib(
             f"the tables hold none of {', '.join(_FILES)} at {epochs} epochs; --for-search makes "
             "cifar10-valid of CIFAR-10's test accuracies"
         )
-    cells = np.flatnonzero(np.any([choice.which(name, epochs) >= 0 for name in held], axis=0))
+    files = np.sum([choice.which(name, epochs) >= 0 for name in held], axis=0)
+    cells = np.flatnonzero(files)
     notes = (
         *(
             f"{name}: eval_acc1es are of {_evaluated(choice, name, epochs)}; means over seeds"
@@ -70,7 +71,7 @@ def export_naslib(
             for index in np.flatnonzero(choice.which(name, epochs) >= 0).tolist():
                 arch = str(Cell.from_index(index))
                 content[arch] = {name: _metrics(choice, index, name, epochs), "rebench": source}
-                on_progress(1)
+                on_progress(1 / files[index])
             (unfinished / _FILES[name]).write_bytes(pickle.dumps(content, 4))
     return Exported(path=out, cells=len(cells), missing=SPACE_SIZE - len(cells))
 
