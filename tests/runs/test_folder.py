@@ -1,6 +1,8 @@
 """A run's folder: what earlier versions wrote opens."""
 
 import json
+import os
+import shutil
 from pathlib import Path
 
 from rebench.launch.journal import Submission
@@ -73,3 +75,15 @@ def test_of_two_who_make_a_file_one_does_and_whoever_made_it_may_ask_again(tmp_p
     assert write_once(path, mine)
     assert read_kept(Identity, path) == mine
     assert [one.name for one in tmp_path.iterdir()] == ["x"]
+
+
+def test_a_run_under_another_path_is_itself_and_its_copy_is_not(tmp_path):
+    """A hard link stands for a folder that is mounted twice: one file under two paths."""
+    there, again, copy = (tmp_path / name for name in ("there", "again", "copy"))
+    Run.create(there)
+    again.mkdir()
+    os.link(there / "run.json", again / "run.json")
+    shutil.copytree(there, copy)
+    assert [Run.open(folder).original for folder in (there, again, copy)] == [None, None, there]
+    shutil.rmtree(there)
+    assert Run.open(copy).original is None
