@@ -46,6 +46,11 @@ def test_full_trains_on_all_and_evaluates_on_the_whole_test_set():
     assert {name: len(part) for name, part in data.evaluation.items()} == {"ori-test": 360}
 
 
+def test_full_data_set_whose_test_set_can_be_halved_needs_no_split_file(tmp_path: Path):
+    data = split_data(data_spec("cifar100"), raw(4, 4, 32), "full", tmp_path / "nowhere")
+    assert list(data.evaluation) == ["ori-test"]
+
+
 def test_validation_half_is_disjoint_and_complete(tmp_path: Path):
     data = split_data(data_spec("cifar10"), raw(40, 8, 32), "cifar10-valid", tmp_path)
     trained, held = data.train.labels.tolist(), data.evaluation["x-valid"].labels.tolist()

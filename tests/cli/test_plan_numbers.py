@@ -1,0 +1,39 @@
+"""The numbers of `rebench sweep plan`, in the units of their headings."""
+
+from __future__ import annotations
+
+from rebench.cli.sweep import _cost, _end
+from rebench.launch.forecast import Forecast
+
+PLANNED = Forecast(
+    trials=7,
+    done=1,
+    jobs=4,
+    trials_per_job=1.25,
+    longest_job_s=90.3,
+    device_s=7202.0,
+    wall_s=1801.0,
+    wall_s_on={1: 86_400.5, 8: 10_800.0},
+    too_long=0,
+    bytes_on_disk=1_234_567,
+    files=9,
+)
+
+
+def test_times_of_jobs_are_in_minutes_and_hours():
+    assert _cost(PLANNED) == {
+        "jobs": 4,
+        "trials per job": 1.2,
+        "longest job (min)": 1.5,
+        "device hours": 2.001,
+        "wall hours": 0.5,
+    }
+
+
+def test_times_on_devices_are_in_days_and_files_in_gigabytes():
+    assert _end(PLANNED) == {
+        "days on 1 devices": 1.000006,
+        "days on 8 devices": 0.125,
+        "disk (GB)": 0.001235,
+        "files": 9,
+    }
