@@ -58,7 +58,10 @@ BUDGET = {"evaluations": 2}
             "by takes benchmark, retrained, either or a table",
         ),
         (lambda _: rebench.compare(*COMPARED, epochs="5"), f"epochs {A_WHOLE_NUMBER} or None"),
-        (lambda t: rebench.compare(t, pd.DataFrame({"accuracy": [1.0]})), "lacks index, dataset"),
+        (
+            lambda t: rebench.compare(t, pd.DataFrame({"accuracy": [1.0]})),
+            "needs the columns .*; index, dataset",
+        ),
         (lambda t: t.best(3), "dataset must be a text or None, got 3"),
         (lambda t: t.best(top=-1), "top must .* at least 1, got -1"),
         (lambda t: t.best(mflops="9"), "mflops must be a number or None, got '9'"),

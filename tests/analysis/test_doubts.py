@@ -145,7 +145,7 @@ def test_unequal_noise_is_said_from_half_as_much_again(ratio, said):
     deviations = [f"{0.1 * 2**0.5:.2g}", f"{ratio * 0.1 * 2**0.5:.2g}"]
     note = (
         f"standard deviations of a run: before {deviations[0]}, after {deviations[1]}; the "
-        "interval of `less` allows for it"
+        "interval of `drop` allows for it"
     )
     assert (note in notes) is said
 

@@ -75,7 +75,7 @@ def test_summary_names_the_rankings_that_differ():
         f"{name}. In 1 of 3 comparisons with benchmark no difference was detected; {missed} "
         f"No p-value could be computed for {name}."
     )
-    wide = replace(one, moved=one.by_k.assign(drop_high=9.0), p_adjusted=0.2, comparisons=3)
+    wide = replace(one, by_k=one.by_k.assign(drop_high=9.0), p_adjusted=0.2, comparisons=3)
     assert summary([found[1], wide]) == (
         "In 2 of 2 comparisons with benchmark no difference was detected; drops below "
         f"{found[1].detectable:.2g} to {wide.detectable:.2g} would often be missed (power below "

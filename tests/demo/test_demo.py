@@ -61,7 +61,7 @@ def test_a_folder_that_cannot_be_made_is_refused_in_one_line(tmp_path, capsys):
 
 
 def test_cells_of_the_demo_are_of_the_surface_from_the_weakest_to_the_best_one_of_a_class():
-    measured = open_table("surface@fixed").means().index
+    measured = open_table("mini@fixed").means().index
     assert set(CELLS) <= set(measured)
     assert (np.diff(open_table("nb201").means("cifar10", "ori-test")[list(CELLS)]) > 0).all()
     assert len(np.unique(functional_classes()[list(CELLS)])) == len(CELLS) == 24

@@ -93,7 +93,8 @@ def test_a_run_of_unknown_seed_equals_no_seed(nb201):
         nb201.accuracy(OF_TWO, seed=777)
 
 
-def test_query_shows_seeds_or_numbers_of_runs(capsys):
+def test_query_shows_seeds_or_numbers_of_runs(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
     assert main(["query", "nb201", "0"]) == 0
     title, names, values = capsys.readouterr().out.splitlines()
     assert title == "cell 0, cifar10-valid x-valid, 200 epochs"
