@@ -1,9 +1,9 @@
 #!/usr/bin/env python
-"""Does a recipe move every layer alike at any width? The coordinate check of muP, on a graph's MLP.
+"""Check whether a recipe changes every layer equally at any width (coordinate check of muP).
 
 Run: ``experiments/checks/coordinates.py ["mup(base_width=64,base_lr=1.0)"] [--widths 64 128 256]``.
-Under a recipe that transfers across width, a few steps of training change every layer's output by
-as much at any width, and each exponent is 0; under PyTorch's default init and one rate it grows.
+The network is an MLP on a graph. If a recipe transfers across width, training changes every layer's
+output equally at any width: exponents are 0. With PyTorch's init and one rate the change grows.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ BATCH = 128
 def exponents(
     recipe: str, graph: str, widths: Sequence[int], images: torch.Tensor, labels: torch.Tensor
 ) -> pd.Series:
-    """The exponent in width, by layer, of what plain SGD on one batch changes its output by.
+    """Fit the exponent in width of each layer's output change under plain SGD on one batch.
 
-    The change is the root mean square since init after the last step, a mean over seeds.
+    The change is the root mean square since init after the last step, averaged over seeds.
     """
     rows = []
     for width in widths:
         for seed in range(SEEDS):
-            with torch.random.fork_rng(devices=[]):  # PyTorch's own init is drawn over
+            with torch.random.fork_rng(devices=[]):  # replaces PyTorch's own init
                 net = DagMLP(DagCode.parse(graph), inputs=images[0].numel(), width=width).train()
             rows.append({"width": width, **changes(net, recipe, images, labels, seed)})
     means = pd.DataFrame(rows).groupby("width").mean()
@@ -52,7 +52,7 @@ def exponents(
 def changes(
     net: DagMLP, recipe: str, images: torch.Tensor, labels: torch.Tensor, seed: int
 ) -> dict[str, float]:
-    """What training changes the output of every layer by."""
+    """Return the change of every layer's output by training."""
     rule = parse_recipe(recipe)
     rule.apply_init(net, net.code, torch.Generator().manual_seed(seed))
     values = rule.hyperparameters(net.code)

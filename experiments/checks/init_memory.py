@@ -1,14 +1,14 @@
-"""For how long is an init a rate? The size of normalised weights from two inits, epoch by epoch.
+"""Measure for how many epochs an init changes the effective learning rate.
 
-Run: ``experiments/checks/init_memory.py --data-root FOLDER``. A filter w that batch normalisation
-follows turns by lr / |w|^2 in a step of size lr. SGD with momentum m and weight decay d changes
-|w|^4 in a step by -4 d lr / (1 - m) of itself, and by what its gradient adds, which does not depend
-on |w|. So what two inits differ by in |w|^4 shrinks like exp(-4 d / (1 - m) sum lr), whatever the
-network learns, and with it the factor by which the larger one's rate is lower.
+Run: ``experiments/checks/init_memory.py --data-root FOLDER``. Let w be a filter before batch
+normalisation. A step of size lr turns w by lr / |w|^2. SGD with momentum m and weight decay d
+changes |w|^4 in a step by the fraction -4 d lr / (1 - m), plus a term of the gradient that does not
+depend on |w|. The difference of |w|^4 between two inits thus shrinks like exp(-4 d / (1 - m) sum
+lr), for any data. The factor between the two effective rates shrinks, too.
 
-Cells of `experiments/surface` are trained with its protocol, for more epochs, from PyTorch's init
-and from that of `topology`, at one rate. Shown is the factor as it is measured, and as it follows
-from the weights of the first init and the formula.
+Cells of `experiments/surface` are trained with its protocol for more epochs at one rate, from
+PyTorch's init and from that of `topology`. The script prints the measured factor, and the factor
+predicted from the weights of the first init by the formula.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from rebench.runs import Protocol, RecipeSpec, Skeleton, Trial  # noqa: E402 - a
 from rebench.train import Speed, Stack, build_net, rate_factor  # noqa: E402 - after the path
 from scripts.bench.results_file import CHECKS, publish, scaled, shared_data  # noqa: E402 - after the path
 
-# Of the surface's: weak and strong, few paths and many.
+# Cells of the surface: weak and strong, with few and many paths.
 CELLS = (1696, 6346, 8514, 12384)[: scaled(4)]
 RECIPES = ("fixed", "topology-init")
 SEEDS = (777, 888)
 EPOCHS = scaled(40)
 SHOWN = (0, 1, 2, 3, 5, 10, 20, 30, 40)
-# The benchmark's own: the training set of each protocol in images, epochs.
+# The benchmark's own protocols: images of the training set, epochs.
 BENCHMARK = {"12 epochs, half of the images": (25_000, 12), "200 epochs": (50_000, 200)}
 
 
@@ -72,7 +72,7 @@ def main() -> None:
 def factors(
     cell: int, data: TrainingData, protocol: Protocol
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield for every seed the factor after each epoch [epochs + 1]: measured, and foretold."""
+    """Yield for every seed the factor after each epoch [epochs + 1]: measured, and predicted."""
     trials = [
         Trial(
             cell=cell,
@@ -96,12 +96,12 @@ def factors(
 
 
 def factor(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Return by what the second's rate is multiplied: a geometric mean over layers."""
+    """Return the factor on the second effective rate, a geometric mean over layers."""
     return np.exp(np.log(first / second).mean(axis=1) / 2)
 
 
 def fourth_powers(trials: list[Trial], data: TrainingData) -> Iterator[list[list[float]]]:
-    """Train; yield the mean |w|^4 of the filters of every normalised layer, by trial and epoch."""
+    """Train; yield the mean |w|^4 of filters in every normalised layer, by trial and epoch."""
     device = torch.device("cpu")
     stack = Stack(trials, data.spec, device, Speed())
     source = BatchSource(data.train, data.spec, device=device, channels_last=True)
@@ -126,7 +126,7 @@ def fourth_powers(trials: list[Trial], data: TrainingData) -> Iterator[list[list
 
 
 def left(protocol: Protocol, images: int, epochs: int, upto: int | None = None) -> float:
-    """The share of a difference between inits that is left after so many of the epochs."""
+    """Return the remaining share of a difference between inits after some of the epochs."""
     steps = math.ceil(images / protocol.batch_size)
     rates = [0.1 * rate_factor(protocol, epochs, epoch) for epoch in range(epochs)][:upto]
     return math.exp(-4 * protocol.weight_decay / (1 - protocol.momentum) * steps * sum(rates))

@@ -1,8 +1,8 @@
-"""What it costs to train on CIFAR-10 coded as JPEG: the same images, both ways, seed by seed.
+"""Measure the accuracy cost of training on CIFAR-10 coded as JPEG, seed by seed.
 
-Run: ``experiments/checks/jpeg_cost.py [--lossless FOLDER] [--jpeg FOLDER]``. Every lossless image
-at hand is found among the coded ones (the nearest, and by far), so that a trial differs in the
-coding alone: same images in the same order, same init, same crops.
+Run: ``experiments/checks/jpeg_cost.py [--lossless FOLDER] [--jpeg FOLDER]``. Every available
+lossless image is matched with the nearest coded image by a clear margin. Trials then differ only in
+the coding: same images in the same order, same init, same crops.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from scripts.bench.results_file import CHECKS, publish, scaled, shared_data  # n
 CELLS = (0, 284)[: scaled(2)]
 SEEDS = range(scaled(10, 2))
 EPOCHS = scaled(12)
-# The nearest image must be nearer than the next one by this factor, in squares.
+# The nearest image must be nearer than the second by this factor in squared distance.
 CLEARLY = 2.0
 
 
@@ -68,7 +68,7 @@ def main() -> None:
 
 
 def found_in(images: Images, among: Images) -> Images:
-    """Return the image of `among` that is each of `images`, in their order."""
+    """Return the image of `among` that matches each of `images`, in their order."""
     wanted, known = thumbnails(images), thumbnails(among)
     squares = known.square().sum(1)
     places = []
@@ -76,22 +76,22 @@ def found_in(images: Images, among: Images) -> Images:
         distances = part.square().sum(1)[:, None] + squares - 2 * part @ known.T
         near, at = distances.topk(2, largest=False)
         if not (near[:, 1] > CLEARLY * near[:, 0]).all():
-            raise SystemExit("an image cannot be told from another: the two sets are not the same")
+            raise SystemExit("an image has no clear match: the two sets are not the same")
         places.append(at[:, 0])
     found = among.select(torch.cat(places))
     if not torch.equal(found.labels, images.labels):
-        raise SystemExit("an image has another class in the other set")
+        raise SystemExit("an image has different classes in the two sets")
     return found
 
 
 def thumbnails(images: Images) -> torch.Tensor:
-    """Return images averaged to 8 x 8, [n, 192], about zero."""
+    """Return images averaged to 8 x 8, [n, 192], centred at zero."""
     small = torch.nn.functional.avg_pool2d(images.pixels.float(), 4).flatten(1)
     return small - 120.0
 
 
 def decibels(images: Images, coded: Images) -> float:
-    """Return the peak signal-to-noise ratio of the coded images, over all of their pixels."""
+    """Return the peak signal-to-noise ratio of the coded images, over all pixels."""
     error = (images.pixels.float() - coded.pixels.float()).square().mean()
     return float(10 * torch.log10(255**2 / error))
 

@@ -1,19 +1,18 @@
-"""Does our trainer learn what the benchmark's own loop learns? Same images, several seeds each.
+"""Compare the accuracy of our trainer with that of the benchmark's own loop on the same images.
 
 Run: ``experiments/checks/learning.py`` for a narrow network in minutes, ``--channels 16
---cells-per-stage 5`` for the benchmark's own. The loops draw different numbers, so single runs
-differ; what is compared is the mean over seeds, by Welch's interval. ``--compare float32,bf16``
-holds ours in two precisions against each other the same way; where a CPU has no bf16 arithmetic
-that takes several times as long.
-A difference that stands out is to be tried on fresh seeds: ``--first-seed 6`` writes another file.
+--cells-per-stage 5`` for the benchmark's own. The loops draw different random numbers, so single
+runs differ. The script compares means over seeds by Welch's interval. ``--compare float32,bf16``
+compares two precisions of ours in the same way; a CPU without bf16 arithmetic needs several times
+longer. Repeat a surprising difference on new seeds: ``--first-seed 6`` writes another file.
 
-With ``--progress FILE`` what is trained is kept there and not trained again, ``--only CONTENDER``
-trains one side of the comparison for it, so that both may run at once; no result is shown before
-all seeds of both sides are there, for a question is asked once.
+``--progress FILE`` keeps finished trials, which are not trained again. ``--only CONTENDER`` trains
+one side of the comparison, so that both sides can run at the same time. Results are shown only
+after all seeds of both sides are finished, so that the comparison is tested once.
 
-The plan for cell 284, written before its seeds were trained: ``--cells 284 --first-seed 1000
---seeds 60``, one look. The loops differ if Welch's 95 % interval leaves out 0. The 28 seeds that
-raised the question are not pooled with these.
+The plan for cell 284 was written before its seeds were trained: ``--cells 284 --first-seed 1000
+--seeds 60``, one test. The loops differ if Welch's 95 % interval excludes 0. The 28 earlier seeds
+of this cell are not pooled with these.
 """
 
 from __future__ import annotations
@@ -38,14 +37,14 @@ from rebench.train import train  # noqa: E402 - after the path
 from scripts.bench.reference_loop import reference_epochs  # noqa: E402 - after the path
 from scripts.bench.results_file import CHECKS, publish, shared_data  # noqa: E402 - after the path
 
-# As many networks as train beside each other, and are lost if the script is stopped.
+# Number of networks that train together; they are lost if the script is stopped.
 STACK = 10
 
 
 def accuracies(
     name: str, trials: list[Trial], data: TrainingData, device: str
 ) -> Iterator[tuple[Trial, float]]:
-    """Yield every trial with its last epoch's test accuracy, by one of the contenders."""
+    """Yield every trial with its last epoch's test accuracy by a contender."""
     if name == "reference":
         for trial in trials:
             *_, last = reference_epochs(trial, data, torch.device(device), workers=0)
@@ -58,7 +57,7 @@ def accuracies(
 
 
 class Progress:
-    """What was trained before, and how long that took, in a file that several may add to."""
+    """Results and times of finished trials, in a file that several processes can extend."""
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
@@ -69,7 +68,7 @@ class Progress:
                 self.found[one["by"], one["trial"]] = one["accuracy"], one["seconds"]
 
     def train(self, name: str, trials: list[Trial], data: TrainingData, device: str) -> None:
-        """Train what is missing of `trials`."""
+        """Train the missing trials."""
         missing = [trial for trial in trials if (name, trial.trial_id) not in self.found]
         began = time.perf_counter()
         for at, (trial, accuracy) in enumerate(accuracies(name, missing, data, device)):
@@ -114,14 +113,14 @@ def main() -> None:
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--compare", default="reference,float32", help="or float32,bf16: ours")
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--progress", type=Path, help="keeps what is trained, to go on later")
-    parser.add_argument("--only", metavar="CONTENDER", help="train this one, for --progress")
+    parser.add_argument("--progress", type=Path, help="keep finished trials in this file")
+    parser.add_argument("--only", metavar="CONTENDER", help="train only this side, for --progress")
     asked = parser.parse_args()
     names = asked.compare.split(",")
     if names not in (["reference", "float32"], ["float32", "bf16"]):
         parser.error(f"--compare takes reference,float32 or float32,bf16, got {asked.compare}")
     if asked.only and (asked.only not in names or asked.progress is None):
-        parser.error(f"--only takes one of {asked.compare}, and needs --progress")
+        parser.error(f"--only takes a name in {asked.compare}, and needs --progress")
     progress = Progress(asked.progress)
     data = load_data(asked.dataset, root=asked.data_root)
     rows = []

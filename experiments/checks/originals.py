@@ -1,20 +1,20 @@
-"""Do our algorithms end where the benchmark authors' own scripts end, on one table and budget?
+"""Compare our algorithms with the benchmark authors' own scripts, on one table and budget.
 
 Run: ``experiments/checks/originals.py --scripts FOLDER`` where FOLDER is ``exps/NATS-algos`` of a
-checkout of the benchmark authors' AutoDL-Projects, in an environment that can import those scripts
-(xautodl, torchvision; BOHB: hpbandster). They run unmodified, with the settings of their
-``run-all.sh``; the benchmark that they create is our `ReBench` on the table. Each run has a seed of
-its own: left to themselves the scripts draw a run's seed from the one before, which ends in a cycle
-of equal runs. Without ``--scripts`` the authors' rows are those that were measured last on the same
-table. ``--only rea,bohb`` measures some algorithms and keeps the other rows.
+checkout of the benchmark authors' AutoDL-Projects. The environment must be able to import those
+scripts (xautodl, torchvision; BOHB: hpbandster). They run unmodified, with the settings of their
+``run-all.sh``; their benchmark is our `ReBench` on the table. Each run has a separate seed. By
+default the scripts draw a run's seed from the previous seed, which leads to a cycle of equal runs.
+Without ``--scripts`` the authors' rows are those of the last measurement on the same table.
+``--only rea,bohb`` measures some algorithms and keeps the other rows.
 
-The table is CIFAR-10: final accuracies are the published 200-epoch means where REBENCH_SHARED_DATA
-is there, else generated; validation after 12 epochs and its curve are generated.
+The table is CIFAR-10: final accuracies are the published 200-epoch means if REBENCH_SHARED_DATA
+is set, else generated; validation after 12 epochs and its curve are generated.
 
-The authors count the run that exceeds the budget; that is their row `overshoot`, the other one
-stops before it, as ours do. Other variants are ours with one thing done as in the scripts. REA: an
-edge is mutated by way of its vertex, so that 1<-0 changes three times as often as an edge of vertex
-3. BOHB: `released` has HpBandSter's brackets and bandwidths (1.06 standard deviations of the
+The authors count the run that exceeds the budget: their row `overshoot`. Their other row stops
+before it, like ours. Other variants change one part of ours to that of the scripts. REA: the
+mutation draws a vertex first, so edge 1<-0 changes three times more often than an edge of vertex 3.
+BOHB: `released` has HpBandSter's brackets and bandwidths (1.06 standard deviations of the
 operations' numbers, at least .3, above 1 allowed).
 """
 
@@ -64,20 +64,20 @@ Floats = np.ndarray
 BUDGET_S = 20_000.0
 EPOCHS = 12
 FIDELITIES = (1, 4, 12)
-# How validation after 12 epochs correlates with the final accuracy, in normal scores.
+# Correlation of validation after 12 epochs with the final accuracy, in normal scores.
 CORRELATION = 0.93
 SHORT = Key("cifar10-valid", "x-valid", EPOCHS)
-# Seconds of cells 0 and 11 as `nats_bench` bills them for the benchmark's own records; the others
-# lie on the line through these over FLOPs.
+# Seconds of cells 0 and 11 that `nats_bench` charges for the benchmark's own records; times of
+# other cells are interpolated linearly in FLOPs.
 BILLED = {0: 89.20, 11: 153.70}
 
-# Script, and its settings in the authors' run-all.sh; the rest are the scripts' own defaults.
+# Script, and its settings in the authors' run-all.sh; other settings are the scripts' defaults.
 SCRIPTS = {
     "random": ("random_wo_share", {}),
     "rea": ("regularized_ea", {"ea_cycles": 200, "ea_population": 10, "ea_sample_size": 3,
                                "use_proxy": 1}),
     "reinforce": ("reinforce", {"learning_rate": 0.01, "EMA_momentum": 0.9}),
-    # 300 iterations by default and no budget: what 80 of them take is past it already.
+    # The default is 300 iterations and no budget; 80 iterations already exceed the budget.
     "bohb": ("bohb", {"num_samples": 4, "random_fraction": 0.0, "bandwidth_factor": 3,
                       "min_bandwidth": 0.3, "n_iters": 80}),
 }  # fmt: skip
@@ -87,7 +87,7 @@ VARIANTS = {"rea": {"by vertex": "rea-by-vertex"}, "bohb": {"released": "bohb-re
 
 
 class ShortCurves:
-    """Generated curves of all runs: accuracy rises to its end as 1 - exp(-epoch / 3), and noise."""
+    """Generated curves of all runs: accuracy rises like 1 - exp(-epoch / 3), plus noise."""
 
     def __init__(self, rows: pd.DataFrame) -> None:
         self._rows = rows
@@ -125,7 +125,7 @@ class ShortCurves:
 
 
 def make_table(correlation: float = CORRELATION) -> tuple[Table, str]:
-    """Return the table of CIFAR-10, and in words where its final accuracies are from."""
+    """Return the table of CIFAR-10, and the source of its final accuracies in words."""
     frame = synthetic_frame(0, datasets=["cifar10", "cifar10-valid"])
     published = shared_data() / "nb201" / "nb201-200epochs-mean.csv"
     origin = "published means" if published.is_file() else "generated"
@@ -154,7 +154,7 @@ def make_table(correlation: float = CORRELATION) -> tuple[Table, str]:
 
 
 def _seconds(frame: pd.DataFrame) -> Floats:
-    """Seconds of a run of the short protocol, [cells]: training and one validation pass."""
+    """Return the seconds of a short run, [cells]: training and one validation pass."""
     short = frame[(frame["dataset"] == SHORT.dataset) & (frame["epochs"] == EPOCHS)]
     short = short[short["seed"] == short["seed"].min()].set_index(["split", "index"]).sort_index()
     return np.asarray(
@@ -171,7 +171,7 @@ def _billed_seconds() -> Floats:
 
 @register("rea-by-vertex")
 class ByVertex(RegularisedEvolution):
-    """Regularised evolution whose mutation draws a vertex, then one of the edges into it."""
+    """Regularised evolution; its mutation draws a vertex, then an incoming edge."""
 
     def ask(self) -> Query:
         """Return a random cell or a mutant."""
@@ -189,7 +189,7 @@ class ByVertex(RegularisedEvolution):
 
 @register("bohb-released")
 class ReleasedBohb(Bohb):
-    """BOHB with the brackets and bandwidths of HpBandSter, as the authors' script sets them."""
+    """BOHB with the brackets and bandwidths of HpBandSter, from the authors' script."""
 
     smallest = 0.3
 
@@ -247,7 +247,7 @@ def _density(ops: Floats, width: Floats, at: Floats) -> float:
 
 
 def ours(name: str, table: SearchTable, runs: int) -> tuple[Floats, float]:
-    """The accuracies of our runs' answers, and evaluations per run."""
+    """Return the final accuracies of our runs, and evaluations per run."""
     budget = Budget(seconds=BUDGET_S)
     found = [replay(name, table, budget, run=run) for run in range(runs)]
     worth = table.final[[run.answers[-1] for run in found]]
@@ -257,11 +257,11 @@ def ours(name: str, table: SearchTable, runs: int) -> tuple[Floats, float]:
 def theirs(
     name: str, folder: Path, api: ReBench, runs: int
 ) -> Iterator[tuple[list[int], list[float]]]:
-    """Run the authors' script with seeds of its own: best cell and time after each evaluation."""
+    """Run the authors' script with given seeds; return best cell and time by evaluation."""
     script, settings = SCRIPTS[name]
     spec = importlib.util.spec_from_file_location(f"authors_{script}", folder / f"{script}.py")
     if spec is None or spec.loader is None:
-        sys.exit(f"{folder} holds no {script}.py")
+        sys.exit(f"{folder} has no {script}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     with tempfile.TemporaryDirectory() as scratch:
@@ -292,7 +292,7 @@ def row(name: str, who: str, variant: str, worth: Floats, evaluations: float) ->
 def rows_of_theirs(
     name: str, folder: Path, api: ReBench, final: Floats, runs: int
 ) -> list[dict[str, Any]]:
-    """Return the authors' runs twice: what ends within the budget, and with what exceeds it."""
+    """Return the authors' runs twice: within the budget, and with the run that exceeds it."""
     within, beyond, count, total = [], [], [], []
     for best, spent in theirs(name, folder, api, runs):
         done = int(np.searchsorted(spent, BUDGET_S * (1 + 1e-12), side="right"))
@@ -309,7 +309,7 @@ def rows_of_theirs(
 
 
 def with_differences(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Add to every row of ours its mean less that of the authors' script, with Welch's interval."""
+    """Add to our rows the mean minus that of the authors' script, with Welch's interval."""
     known = {
         one["algorithm"]: one for one in rows if (one["whose"], one["variant"]) == ("authors", "")
     }

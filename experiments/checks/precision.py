@@ -1,10 +1,10 @@
-"""Does bf16 rank cells as float32 does? The same trials in both, on digits or on other images.
+"""Compare rankings of cells by bf16 and float32 in the same trials, on digits or other images.
 
-Run: ``experiments/checks/precision.py [--dataset cifar10-jpeg16 --epochs 5]``, with REBENCH_DATA as
-the folder of images that do not come with the package. Of every two seeds of one precision, and of
-every two trials of one seed in the two precisions, it says how the accuracies of all cells rank
-(Kendall's tau) and by how much they differ. bf16 is good enough where it does less than another
-seed does.
+Run: ``experiments/checks/precision.py [--dataset cifar10-jpeg16 --epochs 5]``. REBENCH_DATA names
+the folder of images that are not part of the package. The script compares the accuracies of all
+cells between two seeds of one precision, and between two precisions of one seed. It reports
+Kendall's tau and the mean difference. bf16 is sufficient if its effect is smaller than that of a
+change of the seed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from rebench.runs import Protocol, RecipeSpec, Skeleton, Trial  # noqa: E402 - a
 from rebench.train import train  # noqa: E402 - after the path
 from scripts.bench.results_file import CHECKS, publish, scaled  # noqa: E402 - after the path
 
-# Drawn for the learning-rate surface (`experiments/surface/mini.toml`): its first twelve.
+# The first twelve cells of the learning-rate surface (`experiments/surface/mini.toml`).
 CELLS = "102,326,379,695,1049,1062,1335,1696,1739,1792,1969,2238"
 SEEDS = (777, 888, 999)
 
@@ -38,7 +38,7 @@ SEEDS = (777, 888, 999)
 def accuracies(
     dataset: str, cells: list[int], epochs: int, precision: str
 ) -> tuple[NDArray[np.float64], float]:
-    """The last accuracies, [cells, seeds], in percent, and the processor's seconds."""
+    """Return the last accuracies, [cells, seeds], in percent, and the CPU seconds."""
     data, began = load_data(dataset), time.process_time()
     rows = []
     for cell in cells:
@@ -62,7 +62,7 @@ def accuracies(
 def compared(
     what: str, pairs: list[tuple[NDArray[np.float64], NDArray[np.float64]]]
 ) -> dict[str, Any]:
-    """How the two columns of each pair rank the cells, and how far they are from each other."""
+    """Compare the rankings of the two columns of each pair, and their differences."""
     taus = [float(stats.kendalltau(first, second).statistic) for first, second in pairs]
     gaps = np.concatenate([second - first for first, second in pairs])
     return {
@@ -75,7 +75,7 @@ def compared(
 
 
 def main() -> None:
-    """Train all cells in both precisions and publish how they compare."""
+    """Train all cells in both precisions and publish the comparison."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cells", default=CELLS)
     parser.add_argument("--dataset", default="digits")

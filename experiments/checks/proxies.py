@@ -1,10 +1,10 @@
-"""What makes gradient norm and SNIP rank cells as published: one thing changed at a time.
+"""Find the settings in which gradient norm and SNIP rank cells as published.
 
 Run: ``experiments/checks/proxies.py --benchmark CSV --data-root FOLDER`` (CSV: 200-epoch means of
-all cells; FOLDER: CIFAR-10). Spearman's correlation with the final accuracy on a random sample of
-cells, with its interval, beside the published one (all cells, 16 channels, 5 cells a stage, batch
-64). A cell is initialised from one random number in all settings, so that settings differ by what
-their name says and not by luck.
+all cells; FOLDER: CIFAR-10). Each run changes one setting. The script prints Spearman's correlation
+with the final accuracy on a random sample of cells, with its interval, next to the published value
+(all cells, 16 channels, 5 cells a stage, batch 64). A cell has the same random seed in all
+settings, so differences come only from the settings.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ MEASURES: dict[str, Measure] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """How networks are made and what they see."""
+    """Settings of the networks and of their input."""
 
     name: str
     channels: int = 16

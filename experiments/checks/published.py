@@ -1,10 +1,10 @@
-"""Do our networks learn as the benchmark's did? Its own cells and protocol, epoch by epoch.
+"""Compare our training curves with the benchmark's own, for its cells and protocol.
 
 Run: ``experiments/checks/published.py --benchmark FOLDER --data-root FOLDER [--cells 0,11]
-[--epochs 12] [--split valid] [--device cuda]``. FOLDER of the benchmark holds NATS-Bench's files of
-the cells; recipe `nb201` trains them in the benchmark's skeleton, and both sets of curves are laid
-side by side. Interrupted, it goes on from its checkpoints. `cifar10-jpeg`, the default, is CIFAR-10
-coded as JPEG: what that costs is measured by training on the lossless images instead
+[--epochs 12] [--split valid] [--device cuda]``. The benchmark's FOLDER contains NATS-Bench's files
+of the cells. Recipe `nb201` trains the cells in the benchmark's skeleton. The script publishes both
+sets of curves. An interrupted run resumes from its checkpoints. The default `cifar10-jpeg` is
+CIFAR-10 coded as JPEG. To measure the effect of JPEG, train on the lossless images
 (``--dataset cifar10``).
 """
 
@@ -47,7 +47,7 @@ def published_curves(
         if (key.dataset, key.epochs) == (dataset, epochs):
             found.setdefault(key.split, {})[seed] = curve.accuracy
     if not found:
-        sys.exit(f"{folder} holds no curves of cell {cell} on {dataset} after {epochs} epochs")
+        sys.exit(f"{folder} has no curves of cell {cell} on {dataset} after {epochs} epochs")
     return found
 
 
@@ -123,7 +123,7 @@ def main() -> None:
 
 
 def tell(report: EpochReport) -> None:
-    """Say how far a training is."""
+    """Print the progress of a training."""
     print(report.line, flush=True)
 
 
