@@ -1,4 +1,4 @@
-"""The laws behind the recipes, measured, each beside its paper's own figure.
+"""Measurements of the laws behind the recipes, compared with the values of the papers.
 
 Run from a clone: ``python -m experiments.laws list``.
 """

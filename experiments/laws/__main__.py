@@ -1,4 +1,4 @@
-"""``python -m experiments.laws``: every law measured, with its tables, its figure and its page."""
+"""Command line ``python -m experiments.laws``: measurements, tables, figures and page of laws."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from rebench.cli.options import AsJson
 from rebench.cli.output import frame_rows, print_json, print_rows, progress, say
 from rebench.errors import InputError
 
-app = App(help="The laws behind the recipes, measured beside the papers.")
+app = App(help="Measure the laws behind the recipes and compare them with the papers.")
 
 Set = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="A setting; `list LAW` shows them."),
 ]
-Small = Annotated[bool, typer.Option("--small", help="Small sizes, under a minute a law.")]
+Small = Annotated[bool, typer.Option("--small", help="Small sizes: less than a minute per law.")]
 Out = Annotated[
     Path | None,
     typer.Option(help="Folder for the figure, its data and finished pieces: a rerun resumes."),
 ]
 Workers = Annotated[int, typer.Option(min=1, help="Processes that share the work.")]
-Folder = Annotated[Path, typer.Argument(help="A folder that --out wrote.")]
+Folder = Annotated[Path, typer.Argument(help="Folder written by --out.")]
 
 
 @app.command("list")
@@ -41,7 +41,7 @@ def list_laws(
     law: Annotated[str | None, typer.Argument(help="Show the settings of this law.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the laws, or the settings of one of them: `list dag`."""
+    """List the laws, or the settings of a law: `list dag`."""
     rows: list[dict[str, object]]
     if law is None:
         rows = [{"law": name, "what": known.summary} for name, known in registry.LAWS.items()]
@@ -57,7 +57,7 @@ def list_laws(
 
 @app.command()
 def measure(
-    law: Annotated[str, typer.Argument(help="Which; `list` names them.")],
+    law: Annotated[str, typer.Argument(help="Law to measure; `list` shows the names.")],
     chosen: Set = None,
     small: Small = False,
     out: Out = None,
@@ -80,19 +80,19 @@ def measure(
 
 @app.command("all")
 def measure_all(
-    out: Annotated[Path, typer.Option(help="Folder for everything; a rerun resumes.")],
+    out: Annotated[Path, typer.Option(help="Output folder; a rerun resumes.")],
     chosen: Set = None,
     small: Small = False,
     long: Annotated[
         bool,
-        typer.Option("--long", help="Also what takes hours: cells, all of the released network."),
+        typer.Option("--long", help="Also measure laws that take hours: cells, released."),
     ] = False,
     workers: Workers = 1,
     as_json: AsJson = False,
 ) -> None:
     """Measure every law into one folder, one after the other: `all --small --out laws`.
 
-    A setting is of the laws that have it.
+    A setting applies to the laws that have it.
     """
     laws = [law for law in registry.LAWS.values() if law.paper]
     every = {key for law in laws for key in registry.listed_settings(law.full)}
@@ -126,14 +126,14 @@ def verdicts(
 
 @app.command()
 def draw(folder: Folder) -> None:
-    """Draw the figures of a folder anew, from its tables: nothing is measured."""
+    """Draw the figures of a folder again from its tables, without measuring."""
     for result in load_results(folder):
         for path in draw_law(result, folder):
             typer.echo(f"wrote {path}", err=True)
 
 
 def _measure(law: registry.Law, settings: object, out: Path | None, workers: int) -> LawResult:
-    """Measure a law, and write what is found."""
+    """Measure a law, and write the results."""
     with progress(law.name) as update:
         pieces = Pieces(
             out / "pieces" if out else None,

@@ -1,12 +1,11 @@
 """Backward-aligned feature updates, measured: the identity, alignment with depth, invariance.
 
-Chizat & Netrapalli (2023): the identity at cuts; the alignment of MLPs decays with depth, that of
-ResNets with branch scale c / sqrt(L) does not, in their networks (`speed`); and training by
-contributions does not see how layers are scaled (3.2 and appendix B.1). There weights are
-multiplied by factors that leave the network's function as it was: factors of product 1 in ReLU
-MLPs, any factor where batch normalisation follows. A factor a divides the gradient by a, so that a
-rate set by contributions, C / ||grad||^2, moves the weights a times as far, and the next function
-is the same again. One rate for all layers moves them 1/a as far.
+Chizat & Netrapalli (2023) have three claims: the identity at cuts; alignment decays with depth in
+MLPs, but not in ResNets with branch scale c / sqrt(L) (`speed`); training by contributions does not
+depend on the scale of layers (3.2 and appendix B.1). Weights are multiplied by factors that keep
+the network's function: factors of product 1 in ReLU MLPs, any factor before batch normalisation. A
+factor a divides the gradient by a. A rate from contributions, C / ||grad||^2, then multiplies the
+step by a, and the next function is equal again. One rate for all layers multiplies it by 1/a.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ SMALL_CELL = CellNetwork(channels=4)
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class InvarianceSettings:
-    """An MLP and cells, and how they are trained; factors lie in 1 / largest .. largest."""
+    """Settings of an MLP and of cells, with training; factors are in 1 / largest .. largest."""
 
     width: int = 64
     depth: int = 8
@@ -59,7 +58,7 @@ class InvarianceSettings:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class AlignmentSettings:
-    """Sizes; branches are b = constant * L^power, below 1 but for the MLP's of 1."""
+    """Sizes of the networks; branches are b = constant * L^power below 1, or 1 for the MLP."""
 
     width: int = 200
     depths: tuple[int, ...] = (8, 16, 32, 64, 128)
@@ -101,12 +100,12 @@ def measure(settings: AlignmentSettings, pieces: Pieces) -> Measured:
 
 
 def branch_name(constant: float, power: float) -> str:
-    """What networks with branches of b = constant * L^power are called; a branch of 1 is an MLP."""
+    """Return the name of networks with branches b = constant * L^power; b = 1 is an MLP."""
     return "MLP" if (constant, power) == (1.0, 0.0) else f"ResNet, b = {constant:g} L^{power:g}"
 
 
 def _identity(cells: tuple[int, ...], steps: int, images: SmallImages, seed: int) -> pd.DataFrame:
-    """Aligned update over formula, at init and after training, at cuts and inside cells."""
+    """Measure aligned update over formula, at init and after training, at cuts and in cells."""
     x = images.pixels[:8].double().expand(-1, 3, -1, -1)
     labels = images.labels[:8]
     rows = []
@@ -150,7 +149,7 @@ def _identity_verdicts(identity: pd.DataFrame, dataset: str) -> Iterator[Verdict
 def _alignment_verdicts(
     published: pd.DataFrame, settings: AlignmentSettings, rng: np.random.Generator
 ) -> Iterator[Verdict]:
-    """The exponent in depth of the last layer's cosine for every branch, and MLPs' bound."""
+    """Fit the exponent in depth of the last layer's cosine for every branch, and MLPs' bound."""
     last = published[published["layer"] == published["depth"]]
     papers = {-0.5: 0.0, 0.0: -0.5}  # by the branch's power; of an MLP the cosine decays
     for constant, power in settings.branches:
@@ -173,7 +172,7 @@ def _alignment_verdicts(
 def draw_factors(
     names: Sequence[str], largest: float, generator: torch.Generator
 ) -> dict[str, float]:
-    """A factor for every name, in 1 / largest .. largest; their product is 1."""
+    """Draw a factor for every name, in 1 / largest .. largest; their product is 1."""
     half = len(names) // 2
     drawn = (2 * torch.rand(half, generator=generator, dtype=torch.float64) - 1) * math.log(largest)
     logs = torch.cat([drawn, -drawn, torch.zeros(len(names) - 2 * half, dtype=torch.float64)])
@@ -182,7 +181,7 @@ def draw_factors(
 
 
 def rescaled(net: nn.Module, factors: Mapping[str, float]) -> nn.Module:
-    """A copy of a network with the named parameters multiplied by their factors."""
+    """Copy a network and multiply the named parameters by their factors."""
     other = copy.deepcopy(net)
     with torch.no_grad():
         for name, factor in factors.items():
@@ -191,7 +190,7 @@ def rescaled(net: nn.Module, factors: Mapping[str, float]) -> nn.Module:
 
 
 def gradients_of(net: nn.Module, value: torch.Tensor) -> dict[str, torch.Tensor]:
-    """The gradient of every trained parameter, by name."""
+    """Return the gradient of every trained parameter, by name."""
     named = {name: weight for name, weight in net.named_parameters() if weight.requires_grad}
     gradients = torch.autograd.grad(
         value, list(named.values()), allow_unused=True, materialize_grads=True
@@ -200,7 +199,7 @@ def gradients_of(net: nn.Module, value: torch.Tensor) -> dict[str, torch.Tensor]
 
 
 def controlled_rates(gradients: Mapping[str, torch.Tensor], loss_drop: float) -> dict[str, float]:
-    """Rates under which all weights contribute equally to a first-order drop of the loss.
+    """Return rates at which all weights contribute equally to a first-order loss drop.
 
     C_l = eta_l ||grad_l||^2 = loss_drop / L.
     """
@@ -210,7 +209,7 @@ def controlled_rates(gradients: Mapping[str, torch.Tensor], loss_drop: float) ->
 
 
 def shared_rates(gradients: Mapping[str, torch.Tensor], loss_drop: float) -> dict[str, float]:
-    """One rate for all weights, by which the loss drops as much to first order."""
+    """Return one rate for all weights that gives the same first-order loss drop."""
     squares = sum(float(gradient.square().sum()) for gradient in gradients.values())
     return dict.fromkeys(gradients, loss_drop / squares)
 
@@ -218,7 +217,7 @@ def shared_rates(gradients: Mapping[str, torch.Tensor], loss_drop: float) -> dic
 def draw_batches(
     count: int, size: int, steps: int, generator: torch.Generator
 ) -> list[torch.Tensor]:
-    """Which images each step sees: one pass over many images, several over few."""
+    """Return the images of each step: one pass over many images, several over few."""
     batches: list[torch.Tensor] = []
     while len(batches) < steps:
         order = torch.randperm(count, generator=generator)
@@ -232,10 +231,10 @@ def train_rescaled(
     batches: Sequence[tuple[torch.Tensor, torch.Tensor]],
     loss_drop: float,
 ) -> pd.DataFrame:
-    """Train a network as it is and rescaled, by equal contributions and by one rate.
+    """Train a network as drawn and rescaled, by equal contributions and by one rate.
 
     Returns:
-        One row per rule and step: by how much the step lowers its batch's loss, `as_drawn` and
+        One row per rule and step: the loss drop of the step on its batch, `as_drawn` and
         `rescaled`.
     """
     frames = []
@@ -255,7 +254,7 @@ def _drops(
     *,
     controlled: bool,
 ) -> list[float]:
-    """What each step lowers its batch's loss by; a copy is trained."""
+    """Train a copy; return the loss drop of each step on its batch."""
     net = copy.deepcopy(net)
     drops = []
     rates: dict[str, float] = {}
@@ -275,7 +274,7 @@ def _drops(
 def measure_invariance(
     settings: InvarianceSettings, images: SmallImages, seed: int, pieces: Pieces
 ) -> pd.DataFrame:
-    """What a step lowers the loss by, as drawn and rescaled: a piece a network."""
+    """Measure the loss drops of steps, as drawn and rescaled: one piece per network."""
     cases = [{"cell": cell} for cell in (None, *settings.cells)]
     frames = pieces.map("invariance", _measure, cases, settings=settings, images=images, seed=seed)
     return pd.concat(frames, ignore_index=True)
@@ -300,9 +299,9 @@ def _measure(
             net = draw_cell(cell, SMALL_CELL, generator, images.classes, torch.float64)
             for module in net.modules():
                 if isinstance(module, nn.BatchNorm2d):
-                    module.eps = 1e-30  # the usual one does not quite take a factor away
-                    # A bias that the next normalisation takes away has a gradient of rounding
-                    # errors alone, which an equal contribution would blow up.
+                    module.eps = 1e-30  # the usual value does not fully cancel a factor
+                    # A bias before a normalisation has a gradient of rounding errors only,
+                    # which an equal contribution would enlarge.
                     module.requires_grad_(False)
             names = [
                 layer.parameter
@@ -324,7 +323,7 @@ def _measure(
 def invariance_verdicts(
     frame: pd.DataFrame, settings: InvarianceSettings, dataset: str
 ) -> Iterator[Verdict]:
-    """For MLPs and for cells: whether a step does as asked, and how far rescaling changes it."""
+    """Compare steps with the requested loss drop and with rescaled networks, MLPs and cells."""
     for networks in ("MLPs", "cells with batch normalisation"):
         part = frame[(frame["network"] == "MLP") == (networks == "MLPs")]
         ratios = {

@@ -1,9 +1,9 @@
 """AM-muP (2025): the network-wide mean of the one-step second moment, and its power of the depth.
 
-The rule asks for sum_l E[(dz_l)^2] / L = 1 over all layers, and finds a rate like L^(-3/2) for
-plain CNNs and, with residual-aware init Var = c / (K fan_in), for ResNets. Measured to first order
-at init, and as the best rate of one epoch on real images at several depths, where each seed gives
-an exponent.
+The rule requires sum_l E[(dz_l)^2] / L = 1 over all layers. It gives a rate like L^(-3/2) for
+plain CNNs and for ResNets with residual-aware init Var = c / (K fan_in). This module measures the
+mean to first order at init. It also measures the best rate of one epoch on real images at several
+depths; each seed gives an exponent.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from experiments.laws.result import Measured, Verdict, listing, read_toml, span,
 from rebench.intervals import Estimate, mean_interval
 
 PAPER_EXPONENT = -1.5
-# Times the mean: a draw beyond it is named.
+# In multiples of the mean: larger draws are reported.
 HEAVY_TAIL = 10
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
-    """Networks at init that differ in depth alone."""
+    """Family of networks at init that differ only in depth."""
 
     name: str
     network: ConvNetwork  # its depth is replaced
@@ -43,13 +43,13 @@ class Family:
     quick: bool = False  # one of the three of the small settings
 
     def at(self, depth: int) -> ConvNetwork:
-        """The network of that depth."""
+        """Return the network of this depth."""
         return dataclasses.replace(self.network, depth=depth)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class TransferNetwork:
-    """Networks that differ in depth alone, and what they are trained on."""
+    """Family of networks that differ only in depth, with their training data."""
 
     name: str
     plan: DeepPlan = dataclasses.field(default_factory=DeepPlan)  # its depth is replaced
@@ -74,17 +74,17 @@ class TransferSettings(RateGrid):
     networks: tuple[TransferNetwork, ...] = dataclasses.field(default_factory=_networks)
 
     def depths_of(self, network: TransferNetwork) -> tuple[int, ...]:
-        """The depths that a network is trained at."""
+        """Return the depths at which a network is trained."""
         depths = self.depths if network.plan.block == "plain" else self.residual_depths
         return tuple(depth for depth in depths if depth <= network.max_depth)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class AmMupSettings:
-    """Draws at init; and the transfer of a base rate across depth in training.
+    """Settings of the draws at init, and of the transfer of a base rate across depth.
 
-    A depth is given `draws` networks at a time until the standard error of the mean is
-    `standard_error` of it, or `max_draws` are drawn.
+    Each depth draws `draws` networks at a time, until the relative standard error of the mean is
+    `standard_error`, or the number of draws is `max_draws`.
     """
 
     draws: int = 48
@@ -98,7 +98,7 @@ class AmMupSettings:
 
 
 def families(*, small: bool = False) -> list[Family]:
-    """The families of `experiments.toml`, or the quick ones among them."""
+    """Return the families of `experiments.toml`, or only the quick families."""
     listed = TypeAdapter(list[Family]).validate_python(
         read_toml("experiments")["am-mup"]["families"]
     )
@@ -125,7 +125,7 @@ def measure(settings: AmMupSettings, pieces: Pieces) -> Measured:
                  "rate": float(sample.mean() ** -0.5)}
             )  # fmt: skip
         slope = fit_exponent(family.depths, samples, -0.5, rng)
-        # Its own generator: the intervals of the mean are what they are without it.
+        # A separate generator, so that the intervals of the mean do not change.
         typical = fit_exponent(
             family.depths, samples, -0.5, np.random.default_rng(settings.seed), geometric=True
         )
@@ -178,8 +178,8 @@ def _verdict(
 def search_net(plan: DeepPlan, images: SmallImages, grid: RateGrid, seed: int) -> pd.DataFrame:
     """Train a stack for one epoch at every rate; see `search_rates`.
 
-    As in all searches, the readout learns at 1 / width and the first layer at width / inputs of
-    the rate, so that the layers between limit it.
+    As in all searches, the rate is multiplied by 1 / width in the readout and by width / inputs
+    in the first layer, so that the layers between them limit the rate.
     """
     pixels = images.pixels
     inputs = pixels[0].numel() if plan.kernel is None else pixels.shape[1]
@@ -194,10 +194,10 @@ def search_net(plan: DeepPlan, images: SmallImages, grid: RateGrid, seed: int) -
 def measure_transfer(
     settings: TransferSettings, pieces: Pieces, images: SmallImages, seed: int
 ) -> pd.DataFrame:
-    """One row per network, depth and seed, trained on `images`.
+    """Train on `images`; return one row per network, depth and seed.
 
-    Columns network, dataset, depth, seed, best_lr, at_edge (of the grid), and the losses at it,
-    at what L^-3/2 makes of the seed's best rate at the first depth, and at that rate unscaled.
+    Columns: network, dataset, depth, seed, best_lr, at_edge (of the grid), and three losses: at
+    best_lr, at the seed's best rate at the first depth times L^-3/2, and at that rate unscaled.
     """
     rows = []
     for network in settings.networks:
@@ -227,13 +227,13 @@ def measure_transfer(
 
 
 def loss_at(runs: pd.DataFrame, rate: float) -> float:
-    """The mean epoch loss at a rate, between the grid's in log; inf where it diverged."""
+    """Interpolate the mean epoch loss at a rate on the log grid; inf if it diverged."""
     means = runs.groupby("learning_rate")["loss"].mean()
     return float(np.interp(np.log(rate), np.log(means.index.to_numpy()), means.to_numpy()))
 
 
 def exponent_of_seeds(transfer: pd.DataFrame) -> Estimate:
-    """The exponent of `best_lr` in `depth`, a mean over seeds with Student's interval."""
+    """Fit the exponent of `best_lr` in `depth`: mean over seeds with Student's interval."""
     return mean_interval(
         [
             log_slope(runs["depth"].to_numpy(), runs["best_lr"].to_numpy())
@@ -245,7 +245,7 @@ def exponent_of_seeds(transfer: pd.DataFrame) -> Estimate:
 def transfer_verdicts(
     transfer: pd.DataFrame, settings: TransferSettings, classes: int
 ) -> Iterator[Verdict]:
-    """The verdict on every network of `measure_transfer`'s table."""
+    """Return the verdict on every network in the table of `measure_transfer`."""
     guessing = math.log(classes)
     for network, part in transfer.groupby("network", sort=False):
         slope = exponent_of_seeds(part)

@@ -35,7 +35,7 @@ def watch(net: nn.Module, features: Sequence[str]) -> Iterator[dict[str, torch.T
 
     def keep(name: str) -> Callable[[nn.Module, object, torch.Tensor], torch.Tensor]:
         def hook(_module: nn.Module, _inputs: object, output: torch.Tensor) -> torch.Tensor:
-            # In-place operations behind the module must not change what was seen.
+            # Later in-place operations must not change the stored output.
             seen[name] = output
             return output.clone()
 
@@ -62,9 +62,9 @@ def measure_feature_updates(
     *,
     actual: bool = False,
 ) -> pd.DataFrame:
-    """Measure the updates of named modules' outputs in one step; the network is left as it was.
+    """Measure the updates of named modules' outputs in one step, and restore the network.
 
-    Costs one forward pass, its backward pass, and more through the kept graph, one a feature.
+    Costs one forward pass, its backward pass, and one more pass per feature.
 
     Args:
         net: any module, at any step of its training, in the mode it trains in.
@@ -72,7 +72,7 @@ def measure_feature_updates(
         loss: from the network's output to a number.
         features: names of modules whose outputs are tensors.
         rates: the learning rate, or one per parameter name; parameters not named stay.
-        actual: take the step and measure its whole update also; costs one forward pass more.
+        actual: also take the step and measure its whole update; costs one more forward pass.
 
     Returns:
         One row per feature: `sensitivity`, `contributions` (of the weights before it), `formula`
@@ -146,7 +146,7 @@ def _row(
 
 
 def _ancestors(output: torch.Tensor, parameters: Mapping[str, nn.Parameter]) -> list[str]:
-    """The names of the parameters that an output was computed from."""
+    """Return the names of the parameters that an output depends on."""
     pulled = torch.autograd.grad(
         output.sum(), list(parameters.values()), retain_graph=True, allow_unused=True
     )
@@ -158,18 +158,18 @@ def first_order_updates(
     parameters: Sequence[torch.Tensor],
     directions: Sequence[torch.Tensor],
 ) -> tuple[torch.Tensor, ...]:
-    """The derivative of every feature as the parameters move along `directions`.
+    """Return the derivative of every feature as the parameters move along `directions`.
 
     Args:
         features: outputs that were computed from `parameters`; their graph is kept.
-        parameters: what moves.
-        directions: how far each parameter moves per unit of time; of the parameters' shapes.
+        parameters: parameters to move.
+        directions: change of each parameter per unit of time, in the shapes of the parameters.
     """
     probes = [torch.zeros_like(feature, requires_grad=True) for feature in features]
     pulled = torch.autograd.grad(
         features, parameters, probes, create_graph=True, allow_unused=True, materialize_grads=True
     )
-    # A parameter that reaches no feature pulls back zeros that depend on no probe.
+    # A parameter without influence on any feature has a zero gradient, without a graph.
     reached = [i for i, gradient in enumerate(pulled) if gradient.requires_grad]
     return torch.autograd.grad(
         [pulled[i] for i in reached],

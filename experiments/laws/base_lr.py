@@ -3,14 +3,14 @@
 The base network is trained for one epoch at every learning rate of the grid from several seeds.
 The answer is the largest learning rate among those that reach the smallest training loss *within
 noise*. The loss of a run is its cross-entropy averaged over the epoch's batches, each before its
-step; a run whose loss was ever not finite has diverged, and so has its learning rate. With n seeds,
+step; a run with a loss that is not finite has diverged, and so has its learning rate. With n seeds,
 m and s the mean and standard deviation of the loss at the best learning rate, a learning rate is
 within noise if its own mean loss is at most
 
     m + t s (2 / n)^(1/2)        t the 95 % quantile of Student's t with n - 1 degrees of freedom
 
-so one cannot tell it from the best at that level. With one seed there is no noise to go by, and
-the best learning rate itself is the answer.
+so it does not differ significantly from the best. With one seed the noise is unknown, and the
+best learning rate is the answer.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from rebench.runs import Protocol
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class BaseRateSettings:
-    """The network, what it learns, and the grid; momentum is Nesterov's."""
+    """Settings of the network, its data and the grid; momentum is Nesterov's."""
 
     dataset: str = "digits"
     network: Literal["tiny", "dag-mlp", "dag-cnn"] = "tiny"
@@ -47,7 +47,7 @@ class BaseRateSettings:
     width: int = 16  # channels, of the first stage
     cells_per_stage: int = 5
     kernel_size: int = 3
-    init: str = "nb201"  # the recipe whose init is used
+    init: str = "nb201"  # recipe of the init
     low: float = 0.01
     high: float = 10.0
     points: int = 13
@@ -73,7 +73,7 @@ class BaseRateSettings:
         return Cell.find(self.graph) if self.network == "tiny" else DagCode.parse(self.graph)
 
     def build(self) -> LayeredNet:
-        """A fresh network, its weights of no meaning yet."""
+        """Return a new network, before its init."""
         graph, spec = self.architecture, data_spec(self.dataset)
         if isinstance(graph, Cell):
             return TinyNet(
@@ -89,16 +89,16 @@ class BaseRateSettings:
 
 
 class BaseRate(NamedTuple):
-    """What the rule above reads from a curve."""
+    """Result of the rule above for a curve."""
 
     learning_rate: float
-    best: float  # the learning rate of the smallest mean loss
+    best: float  # the learning rate with the smallest mean loss
     threshold: float  # the mean loss up to which a learning rate is within noise
     at_edge: bool  # the answer is the grid's largest or smallest rate: widen the grid
 
 
 def choose(curve: pd.DataFrame) -> BaseRate:
-    """The base rate of a curve: columns learning_rate and loss, a row for every run."""
+    """Return the base rate of a curve with columns learning_rate and loss, a row per run."""
     means = curve.groupby("learning_rate")["loss"].mean()
     best = float(means.sort_values(kind="stable").index[0])
     losses = curve.loc[curve["learning_rate"] == best, "loss"]
@@ -119,7 +119,7 @@ def train_curve(
     rule = parse_recipe(settings.init)
 
     def build(generator: torch.Generator) -> tuple[LayeredNet, dict[str, float]]:
-        with torch.random.fork_rng(devices=[]):  # PyTorch's own init is drawn over
+        with torch.random.fork_rng(devices=[]):  # replaces PyTorch's own init
             net = settings.build()
         rule.apply_init(net, settings.architecture, generator)
         return net, {}
@@ -137,7 +137,7 @@ def train_curve(
 
 
 def measure(settings: BaseRateSettings, pieces: Pieces) -> Measured:  # noqa: ARG001 - a law's signature
-    """Search the base rate of a network."""
+    """Search for the base rate of a network."""
     images, labels = training_images(
         settings.dataset, settings.samples, settings.device, settings.data_root
     )

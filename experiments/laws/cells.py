@@ -1,9 +1,9 @@
-"""Do rules for the rate hold for cells with batch normalisation? Maximal rates of many cells.
+"""Maximal rates of many cells with batch normalisation, compared with the rules for the rate.
 
-Figure 4 of Chen et al. sets every cell's rate by equation 8, and shows no maximal rate of a cell:
-here they are searched for, by one epoch at every rate, and held against every rule and a constant.
-All rates of a cell train as one stacked network from one init. At full settings it takes hours on
-a processor; every finished cell is kept, so that it can go on at any time.
+Figure 4 of Chen et al. sets every cell's rate by equation 8, and shows no maximal rate of a cell.
+This module searches for maximal rates by one epoch at every rate. It compares them with every rule
+and a constant. All rates of a cell train as one stacked network from one init. Full settings take
+hours on a processor. Finished cells are kept, so an interrupted run resumes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from rebench.recipes.one_step import movement
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class CellNetwork(RateGrid):
-    """A small network of a cell, trained for an epoch of plain SGD at every rate."""
+    """Settings of a cell's small network, trained for an epoch of plain SGD at every rate."""
 
     channels: int = 8
     cells_per_stage: int = 1
@@ -42,7 +42,7 @@ class CellNetwork(RateGrid):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class CellSettings:
-    """How many cells, their network, and what they are trained on."""
+    """Number of cells, their network and their training data."""
 
     cells: int = 120
     network: CellNetwork = dataclasses.field(default_factory=CellNetwork)
@@ -71,7 +71,7 @@ def measure(settings: CellSettings, pieces: Pieces) -> Measured:
 
 
 def sample_cells(count: int, seed: int) -> list[Cell]:
-    """Cells of which some path has a convolution, uniform over the space."""
+    """Draw cells with a convolution on some path, uniform over the space."""
     rng = np.random.default_rng(seed)
     drawn: list[Cell] = []
     while len(drawn) < count:
@@ -82,7 +82,7 @@ def sample_cells(count: int, seed: int) -> list[Cell]:
 
 
 def measure_cells(settings: CellSettings, images: SmallImages, pieces: Pieces) -> pd.DataFrame:
-    """One row per cell, as `graph_rates.measure_experiment` has one per graph."""
+    """Return one row per cell, like `graph_rates.measure_experiment` per graph."""
     cells = sample_cells(settings.cells, settings.seed)
     cases = [{"index": cell.index} for cell in cells]
     shared = {"network": settings.network, "images": images, "seed": settings.seed}
@@ -126,7 +126,7 @@ def draw_cell(
     classes: int = 10,
     dtype: torch.dtype = torch.float32,
 ) -> TinyNet:
-    """A cell's network in training mode, every weight N(0, 2 / fan_in)."""
+    """Return a cell's network in training mode, with every weight N(0, 2 / fan_in)."""
     sizes = {"channels": network.channels, "cells_per_stage": network.cells_per_stage}
     net = TinyNet(Cell.from_index(index), classes=classes, **sizes).to(dtype)
     initialise(net, {layer.name: he_init(layer) for layer in net.weight_layers()}, generator)
@@ -136,9 +136,9 @@ def draw_cell(
 def one_step_movements(
     index: int, network: CellNetwork, images: SmallImages, seed: int
 ) -> pd.DataFrame:
-    """How far one step at rate 1 moves each seed's network: the recipe's `movement`.
+    """Return the change of each seed's network by one step at rate 1, by `movement`.
 
-    The networks are the searched ones, the batch is the first of their epoch.
+    The networks are those of the search; the batch is the first batch of their epoch.
     """
     rows = []
     for run in range(network.seeds):

@@ -1,4 +1,4 @@
-"""Plain and residual networks of equal layers: to train, and their one step, by Monte Carlo.
+"""Plain and residual networks of equal layers, for training and for one step by Monte Carlo.
 
 plain:  z' = W relu(z)      pre:  z' = z + s W relu(z)      post:  z' = relu(z) + s W relu(z)
 
@@ -31,7 +31,7 @@ SECOND_MOMENTS = {"relu": 0.5, "gelu": 0.4252}
 def join_branch(
     block: Block, z: torch.Tensor, active: torch.Tensor, branch: torch.Tensor
 ) -> torch.Tensor:
-    """What leaves a block: its branch W act(z), with what the skip keeps of z."""
+    """Return the output of a block: its branch W act(z) plus the skip."""
     if block == "plain":
         return branch
     return (z if block == "pre" else active) + branch
@@ -39,7 +39,7 @@ def join_branch(
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ConvNetwork:
-    """One convolution after another, `depth` of them, kernels of `kernel` positions a side.
+    """Chain of `depth` convolutions with kernels of `kernel` positions per side.
 
     `branch_power` p: in residual networks of K branches their weights are N(0, c / (K^p fan_in));
     AM-muP's residual-aware init is p = 1.
@@ -60,13 +60,13 @@ class ConvNetwork:
             raise InputError(f"kernel must be odd and within {self.side}, got {self.kernel}")
 
     def draw_weights(self, draws: int, generator: torch.Generator) -> list[torch.Tensor]:
-        """The kernels of `draws` networks, grouped along their outputs."""
+        """Draw the kernels of `draws` networks, grouped along their outputs."""
         fan_in = self.channels * self.kernel**self.dimensions
         shape = (draws * self.channels, self.channels, *[self.kernel] * self.dimensions)
         gain = 1 / SECOND_MOMENTS[self.activation]
         weights = []
         for layer in range(self.depth):
-            # GELU keeps a variance of 1 only, so the first layer must start there; ReLU keeps any.
+            # GELU keeps only variance 1, so the first layer must have it; ReLU keeps any variance.
             variance = (1.0 if self.activation == "gelu" and not layer else gain) / fan_in
             if self.block != "plain" and layer:
                 variance /= max(1, self.depth - 1) ** self.branch_power
@@ -74,7 +74,7 @@ class ConvNetwork:
         return weights
 
     def convolve(self, x: torch.Tensor, weight: torch.Tensor, groups: int) -> torch.Tensor:
-        """Convolve with this network's padding; the output is as large as the input."""
+        """Convolve with this network's padding; the output has the size of the input."""
         pad = self.kernel // 2
         if self.padding == "circular" and pad:
             x = F.pad(x, [pad] * (2 * self.dimensions), mode="circular")
@@ -85,7 +85,7 @@ class ConvNetwork:
     def pre_activations(
         self, x: torch.Tensor, weights: list[torch.Tensor], groups: int
     ) -> list[torch.Tensor]:
-        """Z_1 ... z_L: the output of every convolution, or of every block with a skip."""
+        """Return z_1 ... z_L, the outputs of all convolutions, or of all blocks with a skip."""
         act = ACTIVATIONS[self.activation]
         z = self.convolve(x, weights[0], groups)
         outputs = [z]
@@ -99,7 +99,7 @@ class ConvNetwork:
 def sample_conv_updates(
     network: ConvNetwork, *, draws: int, generator: torch.Generator, readouts: int = 2
 ) -> torch.Tensor:
-    """The first-order E[dz_l^2] / eta^2 of every draw and layer, in double precision.
+    """Return the first-order E[dz_l^2] / eta^2 of every draw and layer, in double precision.
 
     Each network drawn has its own input; its readouts are averaged.
     """
@@ -128,7 +128,7 @@ def sample_conv_updates(
 class DeepPlan:
     """The shape and init of a `DeepNet`; all layers but the first are its K branches.
 
-    K^-p scales what the powers name: the branches, s above, and the variance of their weights.
+    The powers p scale by K^-p: the branches (s above), and the variance of their weights.
     """
 
     width: int = 64
@@ -140,12 +140,12 @@ class DeepPlan:
 
     @property
     def branches(self) -> int:
-        """How many there are."""
+        """Return the number of layers."""
         return max(1, self.depth - 1)
 
 
 class DeepNet(nn.Module):
-    """`depth` ReLU layers, weights N(0, 2 / fan_in), mean-field readout N(0, 1 / width^2)."""
+    """Chain of ReLU layers, weights N(0, 2 / fan_in), mean-field readout N(0, 1 / width^2)."""
 
     def __init__(
         self,
@@ -171,7 +171,7 @@ class DeepNet(nn.Module):
             self.readout.weight.normal_(0.0, 1 / plan.width, generator=generator)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """The readout of the last layer's ReLU, averaged over pixels if there are any."""
+        """Return the readout of the last layer's ReLU, averaged over pixels if any."""
         z = self.layers[0](self.entry(x))
         scale = self.plan.branches**-self.plan.scale_power
         for layer in self.layers[1:]:

@@ -1,9 +1,9 @@
 """The architecture-aware rule of Chen et al. (2024), measured from its parts to its predictions.
 
-Init (which in-degree keeps the signal), one step (Monte Carlo against the exact recursion), the
-power of the kernel, and the maximal learning rates of one epoch. The paper divides the rate of a
-CNN by q, the number of positions a kernel covers; its released code takes the kernel's side. A
-correlation cannot tell the powers apart, the slope can.
+The parts are the init (which in-degree keeps the signal), one step (Monte Carlo and exact
+recursion), the power of the kernel, and the maximal learning rates of one epoch. The paper divides
+the rate of a CNN by q, the number of positions in a kernel; its released code divides by the
+kernel's side. The slope distinguishes these powers, a correlation does not.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from experiments.laws.signal import measure_signal, sample_dag_updates
 from rebench.intervals import Estimate
 from rebench.recipes.recursion import Graphs
 
-# Theory: equation 1, target degree, mean-field readout; the graph's weights alone limit the rate.
+# Theory: equation 1, target degree, mean-field readout; only the graph's weights limit the rate.
 DENSE = SearchSettings()
 KERNELS = dataclasses.replace(DENSE, width=16, steps=48, n_lrs=12, lowest_lr=0.05, highest_lr=30.0)
 # The two readings of equation 4.
@@ -72,7 +72,7 @@ class KernelSettings:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class DagSettings:
-    """Sizes of every part; `only` names the experiments to run, empty for all."""
+    """Sizes of all parts; `only` names the experiments to run, empty for all."""
 
     signal_draws: int = 100
     signal_width: int = 256
@@ -119,7 +119,7 @@ def measure(settings: DagSettings, pieces: Pieces) -> Measured:
 
 
 def dag_experiments(settings: DagSettings) -> list[Experiment]:
-    """The paper's figures: convolutional graphs with kernels 1, 3 and 5 in turn.
+    """Return the paper's experiments; convolutional graphs alternate kernels 1, 3 and 5.
 
     Half of the graphs have GELU, and half of the dense ones a shared rate.
     """
@@ -144,9 +144,9 @@ def dag_experiments(settings: DagSettings) -> list[Experiment]:
 
 
 def compare_recursion(draws: int, width: int, seed: int) -> pd.DataFrame:
-    """Monte Carlo and exact one-step updates of every connected 5-vertex layer graph.
+    """Measure Monte Carlo and exact one-step updates of all connected 5-vertex layer graphs.
 
-    Columns rule, code (pruned), codes (how many graphs prune to it), update, standard_error,
+    Columns rule, code (pruned), codes (number of graphs that prune to it), update, standard_error,
     exact, ratio, equation_8 (sum L^3, depths with the stem).
     """
     counts: dict[str, int] = {}
@@ -176,7 +176,7 @@ def compare_recursion(draws: int, width: int, seed: int) -> pd.DataFrame:
 
 
 def compare_norms(draws: int, width: int, seed: int) -> pd.DataFrame:
-    """Norms at init under every rule: of all 5-vertex layer graphs, and of 200 with skips."""
+    """Measure norms at init under every rule: all 5-vertex layer graphs, and 200 with skips."""
     layered = list(dict.fromkeys(code.pruned() for code in all_layer_graphs(5)))
     skipped = random_graphs(200, 5, np.random.default_rng(seed), (0, 1, 2))
     return measure_signal(
@@ -185,7 +185,7 @@ def compare_norms(draws: int, width: int, seed: int) -> pd.DataFrame:
 
 
 def measure_kernel_slopes(settings: KernelSettings, pieces: Pieces) -> pd.DataFrame:
-    """The exponent of the kernel's side, with its interval, for every case."""
+    """Fit the exponent of the kernel's side, with its interval, for every case."""
     rng = np.random.default_rng(settings.seed)
     cases = [{"dimensions": dims, "padding": padding} for dims, padding, _ in KERNEL_CASES]
     frames = pieces.map("kernel", _sample, cases, settings=settings)
@@ -241,7 +241,7 @@ def _recursion_verdicts(table: pd.DataFrame, settings: DagSettings) -> Iterator[
 
 
 def _kernel_verdicts(table: pd.DataFrame, settings: KernelSettings) -> Iterator[Verdict]:
-    """A verdict per case; the paper's q is "the kernel size", in its code the side."""
+    """Return a verdict per case; q is "the kernel size" in the paper, the side in its code."""
     for row in table.to_dict("records"):
         ours = Estimate(row["exponent"], row["low"], row["high"])
         gaps = {"side": abs(ours.value + 1), "area": abs(ours.value - row["by_area"])}

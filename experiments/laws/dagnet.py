@@ -1,12 +1,12 @@
 """The networks of the papers' experiments: an MLP or a CNN over a graph code such as ``2_02_002``.
 
-A stem gives vertex 0, every vertex sums what its edges deliver, a readout reads the last. Where
-the activation stands is an option, since the papers' equation and their released code differ:
+A stem gives vertex 0, every vertex sums its incoming edges, a readout reads the last vertex. The
+position of the activation is an option, since the papers' equation and their code differ:
 
     before:  z_v = sum W sigma(z_u) + sum z_u      readout of sigma(z_V)     (equation 1)
     after:   h_v = sum sigma(W h_u) + sum h_u      readout of h_V            (the released code)
 
-The released code's layers also have biases, and an activation behind the stem: both are options,
+The released code's layers also have biases, and an activation after the stem: both are options,
 off by default. Dead edges are not computed, but keep their weights and keys.
 """
 
@@ -39,7 +39,7 @@ ACTIVATIONS: dict[Activation, Callable[[torch.Tensor], torch.Tensor]] = {
 
 
 class Options(TypedDict, total=False):
-    """What networks of either kind may be told, and `DagNet` has defaults for."""
+    """Options of both kinds of networks; `DagNet` has their defaults."""
 
     activation: Activation
     order: Order
@@ -48,7 +48,7 @@ class Options(TypedDict, total=False):
 
 
 class DagNet(LayeredNet):
-    """What `DagMLP` and `DagCNN` share: the graph between stem and readout."""
+    """Base class of `DagMLP` and `DagCNN`: the graph between stem and readout."""
 
     def __init__(
         self,
@@ -77,11 +77,11 @@ class DagNet(LayeredNet):
         self.layers = nn.ModuleDict({key: self._layer() for key in keys})
 
     def sibling(self, graph: Graph) -> Self:
-        """Return the same network around another graph, with weights of no meaning yet."""
+        """Return the same network with another graph, before its init."""
         if not isinstance(graph, DagCode):
             raise InputError(f"a DAG network is built over a graph code, got the cell {graph}")
         net = copy.deepcopy(self)
-        with torch.random.fork_rng(devices=[]):  # PyTorch's init would move the global state
+        with torch.random.fork_rng(devices=[]):  # PyTorch's init changes the global state
             net._build(graph)  # noqa: SLF001 - its own class
         return net
 
@@ -141,7 +141,7 @@ def _key(target: int, source: int) -> str:
 
 
 class DagMLP(DagNet):
-    """A DAG of square layers; images are flattened to `inputs` numbers."""
+    """DAG of square layers; images are flattened to `inputs` numbers."""
 
     def __init__(
         self,
@@ -165,7 +165,7 @@ class DagMLP(DagNet):
 
 
 class DagCNN(DagNet):
-    """A DAG of convolutions that keep the resolution; the readout reads the mean over pixels."""
+    """DAG of convolutions that keep the resolution; the readout reads the mean over pixels."""
 
     def __init__(
         self,

@@ -3,8 +3,8 @@
 Hidden weights N(0, 2/n), readout N(0, 1/n^2), one input with ||x||^2 = n, one step of gradient
 descent with rate eta and loss derivative 1. The paper: E[(dz_l)^2] grows like eta^2 l^3, so the
 rate at which it is 1 at depth L falls like L^(-3/2). `docs/explanation/laws.md` derives it.
-Layers may be of unequal widths, narrowing, widening, or wide and narrow in turn: widths in fixed
-ratios leave the power of the depth, and change what stands before it.
+Layers may have unequal widths: narrowing, widening or alternating. Widths in fixed ratios keep the
+power of the depth and change the factor before it.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from rebench.errors import InputError
 from rebench.intervals import Estimate
 
 PAPER_EXPONENT = -1.5
-# Of the rate at which E[(dz_L)^2] = 1: whole updates are measured at these.
+# Whole updates are measured at these multiples of the rate at which E[(dz_L)^2] = 1.
 STEP_FACTORS = (0.01, 0.1, 1.0)
-# So deep that the leading power is what is left at a fixed L/n; and with unequal widths.
+# Depths at which the leading power dominates at a fixed L/n, and with unequal widths.
 LARGE_DEPTH = 1024
 DEEP = (256, 512)
 PROFILES = ("narrowing", "widening", "alternating")
@@ -46,7 +46,7 @@ PROFILES = ("narrowing", "widening", "alternating")
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class UnequalSettings:
-    """The narrowest and the widest layer, and what is drawn."""
+    """Settings of unequal widths: narrowest and widest layer, depths and draws."""
 
     narrow: int = 64
     wide: int = 256
@@ -75,12 +75,12 @@ class DepthSettings:
 
     @property
     def fitted_depths(self) -> list[int]:
-        """The depths that the exponent is fitted over."""
+        """Return the depths of the fit of the exponent."""
         return [d for d in self.depths if self.fit_depths[0] <= d <= self.fit_depths[1]]
 
     @property
     def fitted(self) -> str:
-        """The same in words, with the draws."""
+        """Return these depths and the number of draws in words."""
         return f"L = {self.fit_depths[0]}-{self.fit_depths[1]}, {self.draws} draws"
 
 
@@ -135,7 +135,7 @@ def measure(settings: DepthSettings, pieces: Pieces) -> Measured:
 def measure_unequal(
     settings: UnequalSettings, seed: int, pieces: Pieces
 ) -> tuple[pd.DataFrame, list[Verdict]]:
-    """The last layer's update by profile and depth, and the verdicts on it."""
+    """Return the last layer's update by profile and depth, and the verdicts on it."""
     depths = settings.depths
     rng = np.random.default_rng(seed)
     measured = f"L = {span(depths)}, {settings.draws} draws"
@@ -180,7 +180,7 @@ def _last_layers(
     settings: DepthSettings | UnequalSettings,
     pieces: Pieces,
 ) -> list[pd.DataFrame]:
-    """Draws of the last layer's update, for every list of widths; one piece each."""
+    """Draw the last layer's update for every list of widths, one piece each."""
     cases = [{"widths": widths, "seed": seed + len(widths) - 1} for widths in shapes]
     frames = pieces.map(kind, _sample, cases, draws=settings.draws, readouts=settings.readouts)
     return [
@@ -197,7 +197,7 @@ def _sample(widths: list[int], draws: int, readouts: int, seed: int) -> pd.DataF
 def _moments(
     shapes: Sequence[list[int]], layers: Sequence[pd.DataFrame], limit: Sequence[float]
 ) -> pd.DataFrame:
-    """What was drawn of the last layer's update, beside the exact value and the limit."""
+    """Summarise the drawn updates of the last layer, with the exact value and the limit."""
     return pd.DataFrame(
         {
             "depth": [len(widths) - 1 for widths in shapes],
@@ -212,7 +212,7 @@ def _moments(
 def _exponents(
     rows: pd.DataFrame, samples: Sequence[pd.Series[float]], rng: np.random.Generator
 ) -> tuple[Estimate, float, float]:
-    """The exponent of the maximal rate in depth: as drawn, exact, and in the limit."""
+    """Return the exponent of the maximal rate in depth: drawn, exact, and in the limit."""
     slope = fit_exponent(rows["depth"], [sample.to_numpy() for sample in samples], -0.5, rng)
     exact, limit = (log_slope(rows["depth"], rows[name] ** -0.5) for name in ("exact", "limit"))
     return slope, exact, limit
@@ -231,10 +231,10 @@ def _term_rows(widths: Sequence[int], top: pd.DataFrame) -> list[dict[str, objec
 def _exponent_verdict(
     networks: str, slope: Estimate, *, drawn: str, exact: float, limit: float, more: str = ""
 ) -> Verdict:
-    """Hold the exponent of the maximal rate in L against the paper's and our recursion's.
+    """Compare the exponent of the maximal rate in L with the paper's and our recursion's.
 
-    `exact` is our recursion's at these widths and `limit` at infinite width; the verdict ends with
-    `more`.
+    `exact` is our recursion's value at these widths, `limit` at infinite width. The verdict ends
+    with `more`.
     """
     return verdict(
         "depth.exponent", slope, networks=networks, drawn=drawn, exact=exact, limit=limit,
@@ -244,7 +244,7 @@ def _exponent_verdict(
 
 
 def _exactness_verdict(quantity: str, rows: pd.DataFrame, column: str, *, drawn: str) -> Verdict:
-    """Hold a column of means of draws against `exact`, by ratio and in standard errors."""
+    """Compare a column of means of draws with `exact`, by ratio and in standard errors."""
     away = (rows[column] - rows["exact"]).abs() / rows["standard_error"]
     return verdict(
         "depth.exact", median_and_range(rows[column] / rows["exact"]), quantity=quantity,
@@ -270,7 +270,7 @@ def _printed_verdict(depths: Sequence[int]) -> Verdict:
 
 
 def profile_widths(profile: str, narrow: int, wide: int, depth: int) -> list[int]:
-    """The widths of the input and of every layer; alternating ones end with a wide one."""
+    """Return the widths of input and layers; alternating widths end with a wide layer."""
     if profile == "alternating":
         return [narrow if (depth - layer) % 2 else wide for layer in range(depth + 1)]
     narrowing = [round(wide * (narrow / wide) ** (layer / depth)) for layer in range(depth + 1)]
@@ -278,8 +278,8 @@ def profile_widths(profile: str, narrow: int, wide: int, depth: int) -> list[int
 
 
 def _wide_moment(settings: UnequalSettings, profile: str, depth: int) -> float:
-    """The update of the last layer where all widths are large, in the same ratios."""
-    large = 10**6  # so that rounding to whole units changes nothing
+    """Return the update of the last layer for large widths in the same ratios."""
+    large = 10**6  # so that rounding to whole units has no effect
     widths = profile_widths(profile, settings.narrow * large, settings.wide * large, depth)
     return unequal_width_moment(widths)
 
@@ -291,15 +291,15 @@ def sample_updates(
 
     Args:
         widths: of the input and of every layer.
-        draws: networks drawn.
-        readouts: drawn for each.
-        generator: what draws them.
+        draws: number of networks.
+        readouts: number of readouts per network.
+        generator: source of the random numbers.
 
     Returns:
         One row per draw and layer: `linear`, the mean over units and readouts of the first-order
         (dz_l)^2 / eta^2 by forward-mode products; `own`, `cross` and `passed`, its three terms;
-        and per step factor f `actual_f`, that of the whole update at eta = f times the rate at
-        which E[(dz_L)^2] = 1 in wide networks.
+        and for each step factor f `actual_f`, the same mean of the whole update. Its rate eta is f
+        times the rate at which E[(dz_L)^2] = 1 in wide networks.
     """
     depth = len(widths) - 1
     chunk = max(1, min(draws, 2**26 // sum(a * b for a, b in itertools.pairwise(widths))))

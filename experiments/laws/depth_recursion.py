@@ -1,6 +1,6 @@
 """E[(dz_l)^2] of one step in ReLU MLPs, exactly: at infinite width, at any widths, and as printed.
 
-The setting is that of `depth`; the derivations are in `docs/explanation/laws.md`.
+The setting is as in `depth`; the derivations are in `docs/explanation/laws.md`.
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-# Whose gradients the two factors of (dz_l)^2 come from: layer l's own weights (A), one from them
-# and one passed on from earlier layers (B), both passed on (C).
+# Sources of the two factors of (dz_l)^2: both from layer l's weights (A), one from them and one
+# passed on from earlier layers (B), both passed on (C).
 TERMS = ("own", "cross", "passed")
 RATIOS = (1 / 64, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0)
 
 
 def infinite_width_moment(layer: int) -> float:
-    """Lim E[(dz_l)^2] / eta^2 = l (2 l^2 + 1) / 6, at infinite width."""
+    """Return lim E[(dz_l)^2] / eta^2 = l (2 l^2 + 1) / 6, at infinite width."""
     return layer * (2 * layer**2 + 1) / 6
 
 
 def infinite_width_terms(layer: int) -> tuple[float, float, float]:
-    """A_l, B_l and C_l of E[(dz_l)^2] / eta^2 at infinite width, ours; see TERMS."""
+    """Return our A_l, B_l and C_l of E[(dz_l)^2] / eta^2 at infinite width; see TERMS."""
     return 0.5, layer - 1.0, infinite_width_moment(layer - 1) + (layer - 1.0) ** 2
 
 
 def unequal_width_moment(widths: Sequence[int]) -> float:
-    """E[(dz_L)^2] / eta^2 of layers with widths in fixed ratios, as all of them grow.
+    """Return the limit of E[(dz_L)^2] / eta^2 as all widths grow in fixed ratios.
 
     (S_L^2 / (2 n_L) + sum_{k<L} S_k^2 / n_k) / n_L, S_k = n_0 + .. + n_(k-1).
 
@@ -44,7 +44,7 @@ def unequal_width_moment(widths: Sequence[int]) -> float:
 
 
 def finite_width_terms(widths: Sequence[int]) -> npt.NDArray[np.float64]:
-    """A_l, B_l and C_l of E[(dz_l)^2] / eta^2 for l = 1..L, exactly, at any widths.
+    """Return the exact A_l, B_l and C_l of E[(dz_l)^2] / eta^2 for l = 1..L, at any widths.
 
     Five moments of the gated kernel K = sum_mu (dz_i/dmu)(dz_j/dmu) and the squared activation
     norm M close under one layer: E M^2, E M tr K, E a'Ka, E (tr K)^2 and E ||K||_F^2.
@@ -59,11 +59,11 @@ def finite_width_terms(widths: Sequence[int]) -> npt.NDArray[np.float64]:
     terms = []
     for fan_in, n in itertools.pairwise(widths):
         s = 2 / fan_in
-        on, pairs = n / 2, n * (n - 1) / 4  # units that are on; ordered pairs of different ones
+        on, pairs = n / 2, n * (n - 1) / 4  # active units; ordered pairs of different active units
         passed = s * s * (tt + 2 * ff)  # E (w'Kw)^2
         diagonal = mm + 2 * s * mt + passed  # E K_ii^2 of the next layer
         off = n * (n - 1) * s * s * ff
-        # The gradient behind the layer has E b_i b_j = delta_ij D_i / (n n_L).
+        # The gradient after the layer has E b_i b_j = delta_ij D_i / (n n_L).
         terms.append(np.array([n * mm, n * 2 * s * mt, n * passed + off]) / n**2)
         own = s * mm + s * s * (mt + 2 * aka)  # E z_i^2 K_ii
         mm, mt, aka, tt, ff = (
@@ -77,7 +77,7 @@ def finite_width_terms(widths: Sequence[int]) -> npt.NDArray[np.float64]:
 
 
 def moments_at_ratio(depth: int) -> pd.DataFrame:
-    """E[(dz_L)^2] / eta^2 over L^3 / 3 at fixed L/n, exactly: ratio, width, over_cube."""
+    """Return the exact E[(dz_L)^2] / eta^2 over L^3 / 3: ratio L/n, width, over_cube."""
     rows = []
     for ratio in RATIOS:
         width = round(depth / ratio)
@@ -87,10 +87,10 @@ def moments_at_ratio(depth: int) -> pd.DataFrame:
 
 
 def printed_moment(layer: int) -> float:
-    """What the recursion sums to as Jelassi et al. (2023) print it, at infinite width.
+    """Return the sum of the recursion printed by Jelassi et al. (2023), at infinite width.
 
-    Their equations 2.2 and 2.11 leave out E[relu'^2] = 1/2, which doubles every term; 2.19 takes
-    E[D_k D_k'] = 1/4 for k = k' too, where it is 1/2, which halves what is not along the gradient:
-    l^2 + sum_{k<l} k^2 = l (l + 1) (2 l + 1) / 6 in place of l (2 l^2 + 1) / 6.
+    Their equations 2.2 and 2.11 omit E[relu'^2] = 1/2, which doubles every term. Equation 2.19
+    uses E[D_k D_k'] = 1/4 also for k = k', where it is 1/2. This halves the part not along the
+    gradient: l^2 + sum_{k<l} k^2 = l (l + 1) (2 l + 1) / 6 instead of l (2 l^2 + 1) / 6.
     """
     return layer * (layer + 1) * (2 * layer + 1) / 6

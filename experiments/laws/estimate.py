@@ -1,6 +1,6 @@
 """Estimates with intervals of 95 %: power laws, correlations, calibration.
 
-All resample with the generator that they take, and return percentile intervals.
+All functions resample with their generator argument and return percentile intervals.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ RESAMPLES = 1000
 
 
 def log_slope(x: npt.ArrayLike, y: npt.ArrayLike) -> float:
-    """The least-squares slope of log y on log x."""
+    """Return the least-squares slope of log y on log x."""
     return float(np.polyfit(np.log(x), np.log(y), 1)[0])
 
 
@@ -30,10 +30,10 @@ def fit_exponent(
     *,
     geometric: bool = False,
 ) -> Estimate:
-    """The exponent of mean(samples[i])**power in x[i], resampling each x's draws.
+    """Fit the exponent of mean(samples[i])**power in x[i], resampling the draws of each x.
 
-    With `geometric` the mean is exp of the logarithms' mean: what a typical draw does, where a few
-    draws make up most of an arithmetic mean.
+    With `geometric` the mean is exp of the logarithms' mean. It describes a typical draw if a few
+    draws dominate the arithmetic mean.
     """
 
     def means(draws: Array) -> Array:
@@ -46,21 +46,21 @@ def fit_exponent(
 
 
 def correlation(x: npt.ArrayLike, y: npt.ArrayLike, rng: np.random.Generator) -> Estimate:
-    """Pearson's r of two series, resampling the pairs; nan where one is constant."""
+    """Return Pearson's r of two series, resampling the pairs; nan for a constant series."""
     return _resampled(_correlations, rng, x, y)
 
 
 def correlation_gain(
     x: npt.ArrayLike, reference: npt.ArrayLike, y: npt.ArrayLike, rng: np.random.Generator
 ) -> Estimate:
-    """R(x, y) - r(reference, y), resampling the triples; nan where one is constant."""
+    """Return r(x, y) - r(reference, y), resampling triples; nan for a constant series."""
     return _resampled(
         lambda a, b, c: _correlations(a, c) - _correlations(b, c), rng, x, reference, y
     )
 
 
 def _correlations(x: Array, y: Array) -> Array:
-    """R along the last axis; nan where it is the same pair over and over."""
+    """Return r along the last axis; nan if all pairs are equal."""
     varied = (np.ptp(x, axis=-1) > 0) & (np.ptp(y, axis=-1) > 0)
     x, y = (values - values.mean(axis=-1, keepdims=True) for values in (x, y))
     scale = np.sqrt((x**2).sum(axis=-1) * (y**2).sum(axis=-1))
@@ -70,10 +70,10 @@ def _correlations(x: Array, y: Array) -> Array:
 def rms_log_factor(
     predicted: npt.ArrayLike, measured: npt.ArrayLike, rng: np.random.Generator
 ) -> Estimate:
-    """The typical factor between measured and c * predicted, with c fitted: 1 is perfect.
+    """Return the typical factor between measured and c * predicted, c fitted: 1 is perfect.
 
     exp of the standard deviation of log(measured / predicted): the distance from the identity
-    line, which a correlation does not see.
+    line, which a correlation does not measure.
     """
     ratios = np.log(np.asarray(measured, dtype=np.float64) / np.asarray(predicted))
     return _resampled(lambda drawn: np.exp(drawn.std(axis=-1)), rng, ratios)
@@ -82,10 +82,10 @@ def rms_log_factor(
 def identity_factor(
     predicted: npt.ArrayLike, measured: npt.ArrayLike, rng: np.random.Generator
 ) -> Estimate:
-    """The typical factor between measured and predicted as they stand: 1 is perfect.
+    """Return the typical factor between measured and predicted, unscaled: 1 is perfect.
 
-    exp of the root mean square of log(measured / predicted), the distance from the identity line
-    with a wrong common scale counted.
+    exp of the root mean square of log(measured / predicted): the distance from the identity line,
+    including a wrong common scale.
     """
     squares = np.log(np.asarray(measured, dtype=np.float64) / np.asarray(predicted)) ** 2
     return _resampled(lambda drawn: np.exp(drawn.mean(axis=-1) ** 0.5), rng, squares)
@@ -94,7 +94,7 @@ def identity_factor(
 def _resampled(
     statistic: Callable[..., Array], rng: np.random.Generator, *columns: npt.ArrayLike
 ) -> Estimate:
-    """A statistic of columns along their last axis, resampling their rows; nan where it is none."""
+    """Return a statistic of columns along their last axis, resampling rows; nan if undefined."""
     arrays = [np.asarray(column, dtype=np.float64) for column in columns]
     value = float(statistic(*arrays))
     if math.isnan(value):

@@ -1,4 +1,4 @@
-"""One figure for each law: measured points, the paper's law and ours, from the law's tables."""
+"""Figure of each law from its tables: measured points, the paper's law and ours."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from rebench.report.figures.style import (
     styled,
 )
 
-# Rows of a table, its column of values, those of the interval's ends, colour and marker.
+# Rows of a table, column of values, columns of interval ends, colour and marker.
 _Part: TypeAlias = tuple[pd.DataFrame, str, tuple[str, str], dict[str, Any]]
-# What the experiments on graphs train, by how their names begin.
+# Networks of the experiments on graphs, by the beginning of their names.
 _NETWORKS = {"mlp": "MLPs", "chain": "chains", "cnn": "CNNs"}
 
 
@@ -39,12 +39,12 @@ def draw_law(result: LawResult, folder: Path) -> list[Path]:
 
 @styled
 def law_figure(result: LawResult) -> Drawing:
-    """The figure of a law's result."""
+    """Return the figure of a law's result."""
     if result.law not in _DRAWERS:
         raise UnknownNameError("law", result.law, _DRAWERS)
     try:
         return _DRAWERS[result.law](result)
-    except KeyError as error:  # from files that somebody has changed
+    except KeyError as error:  # the files were changed
         raise StoreError(
             f"the tables of {result.law} lack {error}; {command(result.law)} writes them again"
         ) from error
@@ -107,7 +107,7 @@ def _dag(result: LawResult) -> Drawing:
 def _rates(
     axes: Axes, rates: pd.DataFrame, predicted: pd.Series[float], names: pd.Series[str], label: str
 ) -> None:
-    """Draw measured rates over predicted ones, a style for each name, beside y = x."""
+    """Draw measured rates over predicted rates, a style for each name, with the line y = x."""
     _points(
         axes, rates.assign(predicted=predicted, name=names), "predicted", "measured", "name",
         markersize=2.5,
@@ -117,7 +117,7 @@ def _rates(
 
 
 def _scaled(rates: pd.DataFrame, predictor: str) -> pd.Series[float]:
-    """What a predictor says, times the best scale of each experiment."""
+    """Return the predictions times the best scale of each experiment."""
     off = (rates["measured"] / rates[predictor]).map(np.log)
     return off.groupby(rates["experiment"]).transform("mean").map(np.exp) * rates[predictor]
 
@@ -131,7 +131,7 @@ def _score_map(
     *,
     lower_is_better: bool = False,
 ) -> None:
-    """Write every predictor's score in every experiment into a field of its own."""
+    """Draw a heat map of scores, predictors by experiments."""
     table = scores.pivot_table(column, "predictor", "experiment", sort=False)
     image = heat_map(axes, table.to_numpy(float), limits, lower_is_better=lower_is_better)
     axes.figure.colorbar(image, ax=axes)
@@ -146,13 +146,13 @@ def _rows(axes: Axes, names: Sequence[str], parts: Sequence[_Part]) -> None:
     below: dict[str, int] = {}
     for rows, column, ends, series in parts:
         y = []
-        for name in rows.index:  # one below the other, in the room that the next name leaves
+        for name in rows.index:  # one below another, in the space above the next name
             below[name] = below.get(name, -1) + 1
             y.append(names.index(name) + 0.2 + 0.2 * below[name])
         axes.hlines(y, rows[ends[0]], rows[ends[1]], color=series["color"], linewidth=0.6)
         axes.plot(rows[column], y, **series, linestyle="none", markersize=2.5)
     axes.invert_yaxis()
-    for height, name in enumerate(names):  # over its line: beside the axis is no room for it
+    for height, name in enumerate(names):  # above its line: the axis has no space
         axes.annotate(
             name, (0, height), (1, 3), xycoords=("axes fraction", "data"), zorder=1.5,
             textcoords="offset points", bbox={"fc": "white", "ec": "none", "pad": 0.5},
@@ -163,7 +163,7 @@ def _rows(axes: Axes, names: Sequence[str], parts: Sequence[_Part]) -> None:
 
 
 def _bars(axes: Axes, scores: pd.DataFrame, column: str, label: str) -> None:
-    """Draw every experiment's score as a dot per predictor, under its name, with its interval."""
+    """Draw every experiment's score as a dot with interval, below the predictor's name."""
     known = scores.dropna(subset=[column])
     ends = (f"{column}_low", f"{column}_high")
     parts = [
@@ -219,7 +219,7 @@ def _bafu(result: LawResult) -> Drawing:
     _log_log(middle, "depth", "cosine with -gradient", last["depth"])
     middle.set_yticks([0.1, 0.2, 0.4, 0.8], ["0.1", "0.2", "0.4", "0.8"])
     middle.yaxis.set_minor_locator(NullLocator())
-    drops = result.tables["invariance"].iloc[::-1]  # equal contributions above the others
+    drops = result.tables["invariance"].iloc[::-1]  # equal contributions in front of the others
     _points(right, drops, "as_drawn", "rescaled", "rule", markersize=2)
     identity_line(right, drops["as_drawn"].min(), drops["as_drawn"].max())
     right.set(xlabel="loss drop of a step, as drawn", ylabel="with layers rescaled")
@@ -286,7 +286,7 @@ def _base_lr(result: LawResult) -> Drawing:
     )
     axes.axvline(choice["learning_rate"], color=COLOURS[1], linestyle="--", label="chosen")
     axes.set(xscale="log", xlabel="learning rate", ylabel="training loss, first epoch")
-    # What lies far above the smallest rate's loss is left out: runs that all but diverged.
+    # Losses far above that of the smallest rate are omitted: these runs nearly diverged.
     lowest, first, highest = means.min(), means.iloc[0], finite["loss"].max()
     ceiling = first + 0.3 * (first - lowest) + 0.05
     axes.set_ylim(top=min(ceiling, highest + 0.04 * (highest - finite["loss"].min())))

@@ -1,9 +1,9 @@
 """Maximal learning rates of graph networks, experiment by experiment, and every prediction.
 
-A rate is found by training one epoch at every rate; predictors are equation 8 in its versions, and
-the baselines beside it. Each experiment is a figure of Chen et al. (2024), and `dag` and `released`
-draw its graphs: random ones of dense layers, of convolutions, and plain chains, with ReLU and GELU;
-and the same dense graphs under two other orders, which show what their correlation rests on.
+A search trains one epoch at every rate. Predictors are the versions of equation 8 and baselines.
+Each experiment is a figure of Chen et al. (2024); `dag` and `released` draw its graphs. These are
+random graphs of dense layers or convolutions, and plain chains, with ReLU and GELU. The same dense
+graphs in two other orders show the cause of their correlation.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from rebench.recipes.init import LayerInit, initialise
 from rebench.recipes.recursion import Graphs
 
 Graph = tuple[DagCode, int | None]
-# Depths of paths as layers of the graph; as the code of the cells counts; and its MLPs' and CNNs'.
+# Depths of paths: layers of the graph; counts of the code for cells; counts for MLPs and CNNs.
 OFFSETS = (0, 1, 3)
 
 
@@ -48,13 +48,13 @@ class SearchSettings(RateGrid):
     rule: DegreeRule | Literal["coded"] = "target"
     # Standard deviation of the readout; None is 1 / width, mean-field.
     readout_std: float | None = None
-    # The network that the paper's code builds: a ReLU behind the stem too, and every layer drawn by
-    # its fan-out: variance 2 / (d fan_out), d the in-degree of the source, dead edges counted; the
-    # readout's variance is the square of that. `order` is then after, `rule` coded.
+    # The network of the paper's code: a ReLU also after the stem, and init by fan-out. Variance is
+    # 2 / (d fan_out), d the in-degree of the source including dead edges; for the readout it is the
+    # square of this. `order` is then after, `rule` coded.
     released: bool = False
     classes: int = 10
-    # False: the readout learns at 1 / width of the rate and the stem at width / fan_in, so that
-    # the graph's weights alone limit the rate, as the theory has it.
+    # False: the rate is multiplied by 1 / width in the readout and by width / fan_in in the stem,
+    # so that only the graph's weights limit the rate, as in the theory.
     shared_rate: bool = False
 
 
@@ -65,14 +65,14 @@ def draw_net(
     settings: SearchSettings,
     generator: torch.Generator,
 ) -> DagMLP | DagCNN:
-    """The network of a graph for `images`, its weights drawn as `settings` say.
+    """Draw the network of a graph for `images`, with the init of `settings`.
 
     Args:
         code: the graph.
         kernel: None for a dense network, else the side of every kernel.
         images: (image, channel, height, width), for their shape.
         settings: width, init and order.
-        generator: what draws the weights.
+        generator: source of the random numbers.
     """
     build: Callable[..., DagMLP | DagCNN]
     if kernel is None:
@@ -104,7 +104,7 @@ def _std(layer: Layer, variances: npt.NDArray[np.float64], settings: SearchSetti
 
 
 def rate_factors(net: DagMLP | DagCNN, settings: SearchSettings) -> dict[str, float]:
-    """The factor on the learning rate of every parameter, by name."""
+    """Return the factor on the learning rate of every parameter, by name."""
     factors = {"stem": 1.0, "readout": 1.0}
     if not settings.shared_rate:
         stem = net.weight_layers()[0]
@@ -134,7 +134,7 @@ def search_graph(
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Experiment:
-    """A family of graphs whose maximal learning rates are searched, and the paper's r for it."""
+    """Family of graphs for a search of maximal learning rates, with the paper's r."""
 
     name: str
     title: str
@@ -152,15 +152,15 @@ def list_experiments(
     convolutional: tuple[SearchSettings, int],
     only: Sequence[str] = (),
 ) -> list[Experiment]:
-    """The experiments of a law in `experiments.toml`.
+    """Return the experiments of a law in `experiments.toml`.
 
     Args:
-        law: which.
-        families: graphs by the names that the file has for them.
-        dense: how graphs of dense layers are searched, but for what the file says, and the side of
+        law: name of the law.
+        families: graphs by their names in the file.
+        dense: default search settings of graphs of dense layers, and the side of
             their images.
-        convolutional: the same of those of convolutions.
-        only: names of those wanted, empty for all.
+        convolutional: the same for graphs of convolutions.
+        only: names of the wanted experiments, empty for all.
     """
     listed = []
     for name, entry in read_toml("experiments")[law].items():
@@ -178,9 +178,9 @@ def list_experiments(
 def measure_experiment(
     experiment: Experiment, images: SmallImages, pieces: Pieces, seed: int
 ) -> pd.DataFrame:
-    """One row per graph: measured rate, its spread over seeds, and every prediction.
+    """Return one row per graph: measured rate, its spread over seeds, and all predictions.
 
-    Columns experiment, dataset, code, kernel, paths, what `summarise` returns, then predictors.
+    Columns experiment, dataset, code, kernel, paths, those of `summarise`, then predictors.
     """
     images = images.pooled(experiment.side)
     search = experiment.search.within(len(images.labels))
@@ -202,7 +202,7 @@ def measure_experiment(
 
 
 def predict(graphs: Sequence[Graph], images: SmallImages, settings: SearchSettings) -> pd.DataFrame:
-    """The learning rate of every (code, kernel side) by every predictor, up to a scale."""
+    """Predict the learning rate of every (code, kernel side), up to a scale."""
     rows = []
     for code, kernel in graphs:
         side, depths = kernel or 1, code.depth_polynomial()
@@ -224,7 +224,7 @@ def predict(graphs: Sequence[Graph], images: SmallImages, settings: SearchSettin
 
 
 def _recursion_lr(code: DagCode, settings: SearchSettings) -> float:
-    """What the exact recursion says of a graph; a ReLU behind the stem makes it an edge."""
+    """Return the exact recursion's rate; a ReLU after the stem turns the stem into an edge."""
     variances = edge_variances(code, settings.rule)
     if settings.released:
         code, variances = with_stem(code), np.pad(variances, ((1, 0), (1, 0)))
@@ -236,9 +236,9 @@ def _recursion_lr(code: DagCode, settings: SearchSettings) -> float:
 def one_step_lr(
     code: DagCode, kernel: int | None, images: SmallImages, settings: SearchSettings
 ) -> float:
-    """The rate at which one step moves the output vertex by 1 in mean square.
+    """Return the rate at which one step moves the output vertex by 1 in mean square.
 
-    Measured to first order on the very networks and a first batch, cross-entropy, all seeds.
+    Measured to first order on the searched networks and a first batch, cross-entropy, all seeds.
     """
     moments = []
     batch = images.pixels[: settings.batch_size]
@@ -246,7 +246,7 @@ def one_step_lr(
     for seed in range(settings.seeds):
         generator = torch.Generator().manual_seed(seed)
         net = draw_net(code, kernel, batch, settings, generator).to(batch.device)
-        # A dead edge keeps weights that nothing depends on.
+        # The weights of a dead edge have no influence.
         named = dict(net.named_parameters())
         gradients = torch.autograd.grad(
             F.cross_entropy(net(batch), labels), list(named.values()),

@@ -1,7 +1,7 @@
-"""Graphs that the laws are measured on, their init, and one step on them, exactly.
+"""Graphs for the measurements of laws, with their init and the exact recursion of one step.
 
 The exact recursion of `rebench.recipes` has the ReLU before the weights, z_v = sum W relu(z_u), the
-paper's equation 1; here it may stand behind them, h_v = sum relu(W h_u), as in its code. The
+paper's equation 1. Here it may follow the weights, h_v = sum relu(W h_u), as in its code. The
 derivation is in `docs/explanation/recursion.md`.
 """
 
@@ -32,7 +32,7 @@ DEGREE_RULES: tuple[DegreeRule, ...] = ("target", "source", "none", "target-mean
 
 
 def all_layer_graphs(n_vertices: int) -> list[DagCode]:
-    """Every graph of layer edges alone that connects input and output, as coded."""
+    """Return the codes of all graphs with only layer edges that connect input and output."""
     targets = range(1, n_vertices)
     groups = [list(itertools.product((NO_EDGE, LAYER), repeat=target)) for target in targets]
     codes = (DagCode(operations) for operations in itertools.product(*groups))
@@ -50,11 +50,11 @@ def random_graphs(
     """Draw `count` different connected graphs with a layer, uniform over their codes.
 
     Args:
-        count: how many.
-        n_vertices: input and output included.
-        rng: what draws them.
-        operations: what an edge may be.
-        pruned: without their dead edges, and different without them; else as they are coded.
+        count: number of graphs.
+        n_vertices: number of vertices, including input and output.
+        rng: source of the random numbers.
+        operations: possible operations of an edge.
+        pruned: remove dead edges, and draw graphs that differ without them.
     """
     codes: dict[DagCode, None] = {}
     for _ in range(1000 * count):
@@ -71,23 +71,23 @@ def random_graphs(
 
 
 def chain(depth: int) -> DagCode:
-    """The graph of one path with `depth` layers."""
+    """Return the graph of one path with `depth` layers."""
     return DagCode(tuple((NO_EDGE,) * (target - 1) + (LAYER,) for target in range(1, depth + 1)))
 
 
 def with_stem(code: DagCode) -> DagCode:
-    """The graph with one more layer before vertex 0: an input layer that is trained."""
+    """Return the graph with one more layer before vertex 0, a trained input layer."""
     return DagCode(((LAYER,), *((NO_EDGE, *group) for group in code.operations)))
 
 
 def layer_variances(graphs: Graphs, rule: DegreeRule) -> Array:
-    """C of every layer edge (graph, target, source), weights being N(0, C / fan_in).
+    """Return C of every layer edge (graph, target, source), weights being N(0, C / fan_in).
 
     Args:
-        graphs: read without their dead edges.
-        rule: `target` and `source` divide 2 by the in-degree of that end, `none` keeps 2,
-            `target-mean` and `source-mean` by d + d (d - 1) / pi, which is what d terms add up to
-            that are outputs of ReLUs, whose mean is not 0.
+        graphs: graphs; their dead edges are ignored.
+        rule: `target` and `source` divide 2 by the in-degree d of that end, `none` keeps 2.
+            `target-mean` and `source-mean` divide by d + d (d - 1) / pi, the sum of d outputs of
+            ReLUs, whose mean is not 0.
     """
     if rule not in DEGREE_RULES:
         raise UnknownNameError("degree rule", rule, DEGREE_RULES)
@@ -97,7 +97,7 @@ def layer_variances(graphs: Graphs, rule: DegreeRule) -> Array:
 
 
 def edge_variances(code: DagCode, rule: DegreeRule | Literal["coded"]) -> Array:
-    """C of every layer edge (target, source) of one graph.
+    """Return C of every layer edge (target, source) of one graph.
 
     `coded` is the released code's rule: 2 over the in-degree of the source, dead edges counted.
     """
@@ -109,7 +109,7 @@ def edge_variances(code: DagCode, rule: DegreeRule | Literal["coded"]) -> Array:
 
 
 def update_of(graphs: Graphs, gains: Array, order: Order) -> ExactUpdate:
-    """Follow the second moments through all `graphs`, whose weights are N(0, gains / fan_in)."""
+    """Follow second moments through all `graphs`, with weights N(0, gains / fan_in)."""
     return exact_update(graphs, gains) if order == "before" else _after(graphs, gains)
 
 
@@ -117,7 +117,7 @@ def _after(graphs: Graphs, gains: Array) -> ExactUpdate:
     carried = carried_by_skips(graphs)
     layers, n = graphs.layers, graphs.layers.shape[1]
     weights = layers * gains
-    spread, mean = np.zeros(gains.shape[:2]), np.zeros(gains.shape[:2])  # what enters each vertex
+    spread, mean = np.zeros(gains.shape[:2]), np.zeros(gains.shape[:2])  # input of each vertex
     forward = np.zeros_like(spread)
     spread[:, 0] = 2.0
     for v in range(n):

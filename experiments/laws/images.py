@@ -1,4 +1,4 @@
-"""Real images for one-epoch searches: small ones for the laws, and as the trainer reads them."""
+"""Real images for one-epoch searches: small images for the laws, and those of the trainer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rebench.data import BatchSource, data_root, data_spec, is_present, load_dat
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SmallImages:
-    """Training images of zero mean and unit variance, and what they are."""
+    """Training images of zero mean and unit variance, with name and classes."""
 
     name: str
     pixels: torch.Tensor  # float32, [n, channels, side, side]
@@ -21,13 +21,13 @@ class SmallImages:
     classes: int = 10
 
     def on(self, device: str) -> SmallImages:
-        """The images on a device."""
+        """Return the images on a device."""
         return dataclasses.replace(
             self, pixels=self.pixels.to(device), labels=self.labels.to(device)
         )
 
     def pooled(self, side: int) -> SmallImages:
-        """The images averaged down to `side` pixels, normalised again; smaller ones as they are."""
+        """Average the images down to `side` pixels and normalise; keep smaller images unchanged."""
         if self.pixels.shape[-1] <= side:
             return self
         pixels = F.adaptive_avg_pool2d(self.pixels, side)
@@ -37,13 +37,13 @@ class SmallImages:
 def load_small_images(
     name: str | None = None, root: Path | None = None, limit: int | None = 16_384
 ) -> SmallImages:
-    """The first `limit` training images of `name`.
+    """Return the first `limit` training images of `name`.
 
     Args:
         name: a data set; None is Fashion-MNIST if it is on this machine, and sklearn's digits
             otherwise.
-        root: where data sets are looked for.
-        limit: images at most, None for all; they come in a fixed order.
+        root: folder of data sets.
+        limit: maximal number of images, None for all; their order is fixed.
     """
     if name is None:
         present = is_present(data_spec("fashion"), data_root(root))
@@ -63,7 +63,7 @@ def load_small_images(
 def training_images(
     dataset: str, samples: int | None = None, device: str = "cpu", root: Path | None = None
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Training images, normalised as for training, and their classes.
+    """Return training images, normalised as for training, and their classes.
 
     `samples` of them are a fixed random choice; None takes all.
     """

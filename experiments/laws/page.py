@@ -1,4 +1,4 @@
-"""The laws behind the recipes as a page: what to take away, every verdict, predictors' scores."""
+"""Page about the laws behind the recipes: main results, every verdict, predictors' scores."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from experiments.laws.result import command, load_verdicts, read_toml, row_estim
 from rebench.report.blocks import Block, Details, Figure, Heading, TableBlock, Text, as_markdown
 
 Row: TypeAlias = Mapping[Hashable, Any]
-# What a sentence of `page.toml` is filled in with.
+# Values for a sentence of `page.toml`.
 Values: TypeAlias = Mapping[str, object]
-# A figure, table or statement of a paper; the law that measures it (of an experiment, LAW:NAME);
-# where it is not measured, how it can be, if not by that law's command.
+# A figure, table or statement of a paper; its law (or LAW:NAME for an experiment); and how to
+# measure it if it was not measured, unless the law's command does.
 _PAPERS: Final = Path(__file__).with_name("papers.csv")
 
 
 def theory_page(folder: Path) -> str:
-    """The page of a folder that laws were measured into, as Markdown beside it."""
+    """Return the page of a folder of measured laws, as Markdown."""
     verdicts = load_verdicts(folder)
     blocks: list[Block] = [Heading("The theory, measured", 1)]
     if said := takeaways(folder, verdicts):
@@ -51,7 +51,7 @@ def theory_page(folder: Path) -> str:
 
 
 def _other_data(folder: Path, stem: str) -> str | None:
-    """Say on what images rates were searched where they are not those of the paper."""
+    """Name the images of the rate searches, if they differ from the paper's."""
     rates = folder / f"{stem}-rates.csv"
     if stem not in ("dag", "released") or not rates.is_file():
         return None
@@ -66,7 +66,7 @@ def _other_data(folder: Path, stem: str) -> str | None:
 
 
 def _paper_rows(measured: Mapping[str, str]) -> pd.DataFrame:
-    """What the papers have, and where it is: a law measured here, or how to measure it."""
+    """List the papers' results, each with the measured law or the command to measure it."""
     rows = pd.read_csv(_PAPERS).fillna("")
     where = [
         f"above: {measured[law]}"
@@ -86,7 +86,7 @@ def _verdict_rows(verdicts: pd.DataFrame) -> pd.DataFrame:
 
 
 def _score_rows(scores: pd.DataFrame) -> pd.DataFrame:
-    """Every predictor's scores; in the released network by both losses and from a base's rate."""
+    """Tabulate predictors' scores; released network: by both losses and from a base's rate."""
     rows: list[dict[str, object]] = []
     for row in scores.to_dict("records"):
         cells = {"experiment": row["experiment"]}
@@ -116,7 +116,7 @@ def _signal_rows(signal: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-# The tables of a law that its page folds away, by the end of their files' names.
+# Tables in collapsed sections of the page, by the end of their files' names.
 _FOLDS: Final[Mapping[str, tuple[str, Callable[[pd.DataFrame], pd.DataFrame]]]] = {
     "signal": ("Norms under every rule for the init, median and range over graphs", _signal_rows),
     "predictors": ("Every predictor in every experiment", _score_rows),
@@ -134,24 +134,24 @@ def _interval(row: Mapping[Hashable, float], name: str) -> str:
 
 
 class _Measured(NamedTuple):
-    """Verdicts in rows; scores of predictors by experiment and predictor, where there are any."""
+    """Verdicts in rows, and scores by experiment and predictor, if any."""
 
     verdicts: Sequence[Row]
     scores: Mapping[str, Mapping[str, Row]]
     released: Mapping[str, Mapping[str, Row]]  # in the released network, by the epoch's average
 
     def rows(self, beginning: str) -> list[Row]:
-        """The verdicts on quantities of this beginning."""
+        """Return the verdicts on quantities with this beginning."""
         return [row for row in self.verdicts if str(row["quantity"]).startswith(beginning)]
 
 
 def takeaways(folder: Path, verdicts: pd.DataFrame) -> list[str]:
-    """The sentences that the laws measured into a folder give, the hardest first."""
+    """Return the main sentences about the measured laws: takeaways, then headline values."""
     dag, cells, released = (
         _scores(folder / f"{name}.csv")
         for name in ("dag-predictors", "cells-predictors", "released-scores")
     )
-    # More cells, on CIFAR-10, where they were measured: their name is that of the few.
+    # If more cells were measured on CIFAR-10, they replace the small sample of the same name.
     measured = _Measured(verdicts.to_dict("records"), dag | cells, released)
     sentences = read_toml("page")["takeaways"]
     said = [
@@ -159,7 +159,7 @@ def takeaways(folder: Path, verdicts: pd.DataFrame) -> list[str]:
         for name, values_of in _VALUES.items()
         if (values := values_of(measured))
     ]
-    # Of several verdicts alike the last, of the widest networks.
+    # Of several similar verdicts the last, of the widest networks.
     headlines = [
         _headline(row)
         for beginning in read_toml("page")["headlines"]["quantities"]
@@ -169,7 +169,7 @@ def takeaways(folder: Path, verdicts: pd.DataFrame) -> list[str]:
 
 
 def _scores(path: Path) -> dict[str, dict[str, Row]]:
-    """Scores by experiment and predictor; of two criteria, those of the first."""
+    """Read scores by experiment and predictor; with two criteria, those of the first."""
     scores: dict[str, dict[str, Row]] = {}
     if path.is_file():
         for row in pd.read_csv(path).to_dict("records"):
@@ -203,7 +203,7 @@ def _released(measured: _Measured) -> Values | None:
         return None
     scores = measured.released["graphs"]
     rows = measured.rows("r of equation 8, depths as the code counts them: MLP graphs with skips")
-    transferred = []  # by what the released code computes from the base's rate
+    transferred = []  # by the released code's rate from the base's rate
     for name, title in (("graphs", "graphs"), ("chains", "chains"), ("cnn", "CNNs")):
         if name in measured.released:
             rule, constant = (

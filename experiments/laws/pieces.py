@@ -1,7 +1,7 @@
 """Finished pieces of a long measurement, kept as small files so that a rerun resumes.
 
-A piece is a frame that follows from its settings alone. Its file is named by a hash of them and
-appears by an atomic rename, so an interrupted run leaves whole pieces only.
+A piece is a frame that depends only on its settings. Its file is named by a hash of the settings
+and is created by an atomic rename, so an interrupted run leaves only complete pieces.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from rebench.runs import atomic_file
 
 
 class Pieces:
-    """A folder of finished pieces, and how far the measurement is; without a folder none is kept.
+    """Folder of finished pieces, with progress; without a folder no piece is kept.
 
     Args:
-        folder: where pieces are kept.
-        on_progress: called with the number of pieces done and asked for so far after each one.
-        workers: processes that compute pieces; each has its share of the processor's threads.
+        folder: folder of the files.
+        on_progress: called after each piece with the numbers of finished and requested pieces.
+        workers: processes that compute pieces; they share the processor's threads equally.
     """
 
     def __init__(
@@ -48,9 +48,9 @@ class Pieces:
         cases: Sequence[Mapping[str, Any]],
         **shared: object,
     ) -> list[pd.DataFrame]:
-        """The frames that `compute` makes of each case's arguments and those that all share.
+        """Return the frames of `compute` for each case's arguments and the shared arguments.
 
-        What is missing is computed and kept.
+        Missing frames are computed and kept.
         """
         self.expected += len(cases)
         frames = []
@@ -70,7 +70,7 @@ def _piece(
     compute: Callable[..., pd.DataFrame],
     arguments: Mapping[str, Any],
 ) -> pd.DataFrame:
-    """A piece's frame, read where it is kept."""
+    """Return a piece's frame, from its file if it exists."""
     if folder is None:
         return compute(**arguments)
     path = folder / f"{piece_name(kind, arguments)}.parquet"
@@ -83,16 +83,16 @@ def _piece(
 
 
 def piece_name(kind: str, arguments: Mapping[str, Any]) -> str:
-    """The kind and a hash of the arguments."""
+    """Return the kind and a hash of the arguments."""
     text = json.dumps({"kind": kind, **arguments}, sort_keys=True, default=_plain)
     return f"{kind}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
 def _plain(value: object) -> object:
-    """What names an argument that JSON has no type for."""
+    """Return a JSON value that identifies an argument of another type."""
     if dataclasses.is_dataclass(value):
         fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-        # Of images what they are called, how large and how many.
+        # Images are identified by name, size and number.
         return {
             name: list(field.shape) if isinstance(field, torch.Tensor) else field
             for name, field in fields.items()

@@ -1,8 +1,8 @@
-"""One epoch of SGD at every learning rate at once, and the rate that learnt most.
+"""One epoch of SGD at all learning rates together, and the rate with the lowest loss.
 
-All rates are copies in one stacked network that start from one init and see the same batches, so
-a search costs about one training. What a curve over the rates says is read here by a parabola,
-and in `base_lr` by the paper's rule.
+All rates are copies in one stacked network with the same init and the same batches, so a search
+costs about one training. This module finds the best rate of a curve by a parabola; `base_lr` uses
+the paper's rule.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from rebench.train import StackedSGD
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-# From a generator to a fresh network and the factor on the rate of each parameter by name.
+# Function of a generator: a new network, and the factor on each parameter's rate by name.
 Build = Callable[[torch.Generator], tuple[nn.Module, Mapping[str, float]]]
 
 PLAIN = Protocol(momentum=0, nesterov=False, weight_decay=0)
@@ -34,7 +34,7 @@ PLAIN = Protocol(momentum=0, nesterov=False, weight_decay=0)
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class RateGrid:
-    """A geometric grid of learning rates, and the epoch that each is tried for."""
+    """Geometric grid of learning rates, with the length of the epoch."""
 
     steps: int = 64
     batch_size: int = 64
@@ -45,11 +45,11 @@ class RateGrid:
 
     @property
     def rates(self) -> npt.NDArray[np.float64]:
-        """The grid."""
+        """Return the grid."""
         return np.geomspace(self.lowest_lr, self.highest_lr, self.n_lrs)
 
     def within(self, images: int) -> Self:
-        """The same for an epoch of so many images, if that has fewer steps."""
+        """Return the same grid with at most the steps of an epoch of `images` images."""
         return dataclasses.replace(self, steps=min(self.steps, images // self.batch_size))
 
 
@@ -64,11 +64,11 @@ def search_rates(
     """Train every learning rate for one epoch of cross-entropy.
 
     Args:
-        build: what draws the network of a seed.
+        build: function that draws the network of a seed.
         images: float (image, channel, height, width), normalised.
         labels: class of every image.
         grid: rates, steps and seeds.
-        seed: the first seed; init and order of the images follow from it.
+        seed: the first seed; it decides init and order of the images.
         protocol: momentum and weight decay.
 
     Returns:
@@ -77,7 +77,7 @@ def search_rates(
     """
     needed = grid.batch_size * grid.steps
     if len(images) < needed or not needed:
-        raise InputError(f"an epoch of {needed} images was asked of {len(images)}")
+        raise InputError(f"an epoch needs {needed} images, got {len(images)}")
     rows = []
     for run in range(grid.seeds):
         generator = torch.Generator().manual_seed(search_seed(seed, run))
@@ -96,7 +96,7 @@ def search_rates(
 
 
 def search_seed(seed: int, run: int) -> int:
-    """What seeds the generator of a search's run: first of its init, then of its order."""
+    """Return the seeds of a run's generator: of its init, then of its order."""
     return seed * 1000 + run
 
 
@@ -107,9 +107,9 @@ def _losses(
     protocol: Protocol,
     batches: Iterable[tuple[torch.Tensor, torch.Tensor]],
 ) -> npt.NDArray[np.float64]:
-    """Train a copy of `net` at every rate; the losses (step, rate) before each update.
+    """Train a copy of `net` at every rate; return the losses (step, rate) before each update.
 
-    They are means over the batch; inf where they are not finite.
+    Losses are means over the batch; losses that are not finite are inf.
     """
     stacked = Stacked.from_nets([net] * len(rates)).train()
     sgd = StackedSGD(
@@ -132,12 +132,12 @@ def _losses(
 
 
 def maximal_lrs(searched: pd.DataFrame, column: str = "loss") -> npt.NDArray[np.float64]:
-    """Each seed's maximal learning rate: the parabola's minimum around the best grid point.
+    """Return each seed's maximal rate: the parabola's minimum around the best grid point.
 
-    A rate at the edge of the grid has no parabola and stands as it is; nan where all diverged.
+    A best rate at the edge of the grid is returned unchanged; nan if all rates diverged.
 
     Args:
-        searched: what `search_rates` returns.
+        searched: result of `search_rates`.
         column: `loss`, the epoch's average, or `final_loss`.
     """
     rates = []
@@ -156,12 +156,12 @@ def maximal_lrs(searched: pd.DataFrame, column: str = "loss") -> npt.NDArray[np.
 
 
 def summarise(searched: pd.DataFrame) -> dict[str, float]:
-    """What a search found over its seeds.
+    """Summarise a search over its seeds.
 
     Returns:
         `measured`, the geometric mean of the seeds' maximal rates by the epoch's average loss;
-        `spread`, the factor of their standard deviation; `noise`, that of the mean's standard
-        error, nan of one seed; `measured_final`, as measured but by the last losses.
+        `spread`, the factor of their standard deviation; `noise`, the factor of the mean's
+        standard error, nan for one seed; `measured_final`, like `measured` by the last losses.
     """
     rates, final = np.log(maximal_lrs(searched)), np.log(maximal_lrs(searched, "final_loss"))
     alone = len(rates) < 2

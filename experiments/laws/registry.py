@@ -1,4 +1,4 @@
-"""Every law by name: what it measures, its full and its small settings."""
+"""Registry of laws by name, with their full and small settings."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MEASURES: Final[Mapping[str, Callable[[Any, Pieces], Measured]]] = {
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Law:
-    """A measurement, and the settings it is made at: `laws.toml` says what each is."""
+    """Measurement with its settings; `laws.toml` describes each law."""
 
     name: str
     title: str
@@ -43,14 +43,14 @@ class Law:
 
     @classmethod
     def listed(cls, name: str, entry: Mapping[str, Any]) -> Law:
-        """The law of an entry of the file."""
+        """Return the law of an entry of the file."""
         settings = TypeAdapter(get_type_hints(_MEASURES[name])["settings"])
         sizes = {size: entry[size] for size in ("small", "part") if size in entry} | {"full": {}}
         read = {size: settings.validate_python(values) for size, values in sizes.items()}
         return cls(name=name, **{**entry, **read})
 
     def measure(self, settings: object, pieces: Pieces | None = None) -> LawResult:
-        """Measure it; finished pieces are kept where `pieces` has a folder."""
+        """Measure the law; finished pieces are kept if `pieces` has a folder."""
         tables, verdicts = _MEASURES[self.name](settings, pieces or Pieces())
         return LawResult(law=self.name, title=self.title, tables=tables, verdicts=verdicts)
 
@@ -59,14 +59,14 @@ LAWS: Final = {name: Law.listed(name, entry) for name, entry in read_toml("laws"
 
 
 def law(name: str) -> Law:
-    """The law of a name."""
+    """Return the law with this name."""
     if name not in LAWS:
         raise UnknownNameError("law", name, LAWS)
     return LAWS[name]
 
 
 def listed_settings(settings: object, before: str = "") -> dict[str, object]:
-    """Every setting by the key that `--set` takes, inner ones behind a dot."""
+    """Return every setting by its key for `--set`; inner keys follow a dot."""
     rows: dict[str, object] = {}
     for field in dataclasses.fields(settings):  # type: ignore[arg-type]  # one of a law
         value = getattr(settings, field.name)
@@ -78,7 +78,7 @@ def listed_settings(settings: object, before: str = "") -> dict[str, object]:
 
 
 def with_settings(settings: Settings, assignments: Iterable[str]) -> Settings:
-    """Settings with ``key=value`` texts applied; a list's values are separated by commas."""
+    """Apply ``key=value`` texts to settings; values of a list are separated by commas."""
     for text in assignments:
         key, equals, value = (part.strip() for part in text.partition("="))
         if not equals:

@@ -1,9 +1,9 @@
-"""The figures of Chen et al. (2024) as their released code draws them: its network, graphs, count.
+"""The figures of Chen et al. (2024) by their released code: its network, graphs and depth count.
 
-Its network has a ReLU behind the stem, biases that learn at the same rate, and an init by fan-out;
-its list of graphs is every code of five vertices, most of them with skips, in a random order; it
-trains one epoch of CIFAR-10 in batches of 128. A rate found on the base graph, one layer between
-stem and readout, is transferred to every other graph: what is claimed is the identity line.
+Its network has a ReLU after the stem, biases that learn at the same rate, and an init by fan-out.
+Its graphs are all codes of five vertices in a random order; most of them have skips. It trains one
+epoch of CIFAR-10 in batches of 128. The base graph has one layer between stem and readout. Its rate
+is transferred to all other graphs; the paper claims that measured rates equal transferred rates.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from experiments.laws.scores import released_verdicts, score_released
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ReleasedSettings:
-    """Sizes; graphs with GELU are the first half of the graphs."""
+    """Sizes of the experiments; graphs with GELU are the first half of the graphs."""
 
     graphs: int = 40
     kernel_graphs: int = 18
@@ -52,7 +52,7 @@ class ReleasedSettings:
 
     @property
     def search(self) -> SearchSettings:
-        """How a graph of dense layers is searched."""
+        """Return the search settings of a graph of dense layers."""
         return SearchSettings(
             width=self.width, batch_size=self.batch_size, seeds=self.seeds, n_lrs=self.n_lrs,
             lowest_lr=4e-3, highest_lr=1.0, order="after", rule="coded", released=True,
@@ -61,7 +61,7 @@ class ReleasedSettings:
 
 
 def released_experiments(settings: ReleasedSettings, images: SmallImages) -> list[Experiment]:
-    """The experiments: in each the base graph, then the graphs of its figure."""
+    """Return the experiments; each has the base graph, then the graphs of its figure."""
     rng = np.random.default_rng(settings.seed)
     edges = (NO_EDGE, SKIP_EDGE, LAYER)
     base: Graph = (chain(1), None)
@@ -89,7 +89,7 @@ def released_experiments(settings: ReleasedSettings, images: SmallImages) -> lis
 
 
 def measure(settings: ReleasedSettings, pieces: Pieces) -> Measured:
-    """Measure every figure: maximal rates by both criteria, and the rate that the base's gives."""
+    """Measure every figure: maximal rates by both criteria, and rates transferred from the base."""
     rng = np.random.default_rng(settings.seed)
     images = load_small_images(settings.dataset, settings.data_root, limit=None)
     images = images.on(settings.device)

@@ -1,4 +1,4 @@
-"""What the measurement of a law leaves: tidy tables, and verdicts that stand beside the paper."""
+"""Results of the measurement of a law: tidy tables, and verdicts compared with the paper."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ import pandas as pd
 if sys.version_info >= (3, 11):
     import tomllib
 else:
-    import tomli as tomllib  # type: ignore[import-not-found, unused-ignore]  # Python 3.10 alone
+    import tomli as tomllib  # type: ignore[import-not-found, unused-ignore]  # Python 3.10 only
 
 from rebench.errors import MissingDataError, StoreError
 from rebench.intervals import Estimate
 
 _VERDICTS = "verdicts"
-# What files of older measurements begin with, and the name of their law now.
+# First part of the names of older files, and the current name of their law.
 _RENAMED = {"speed": "fsc"}
 
 
 class Verdict(NamedTuple):
-    """One line of the report: a paper's value, ours with its interval, and what follows."""
+    """Line of the report: a paper's value, ours with its interval, and the verdict."""
 
     quantity: str
-    paper: float  # nan where the paper has none
+    paper: float  # nan if the paper has no value
     ours: float
     low: float
     high: float
@@ -37,13 +37,13 @@ class Verdict(NamedTuple):
     verdict: str
 
 
-# What a law's module returns: its tables by name, and its verdicts.
+# Result of a law's module: its tables by name, and its verdicts.
 Measured: TypeAlias = tuple[Mapping[str, pd.DataFrame], Sequence[Verdict]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class LawResult:
-    """The tables of one law by name, and its verdicts; `law` begins the names of its files."""
+    """Tables of one law by name, and its verdicts; names of its files begin with `law`."""
 
     law: str
     title: str
@@ -51,13 +51,13 @@ class LawResult:
     verdicts: Sequence[Verdict]
 
     def verdict_table(self) -> pd.DataFrame:
-        """The verdicts as a frame, the law's title before them."""
+        """Return the verdicts as a frame; the first column is the law's title."""
         frame: pd.DataFrame = pd.DataFrame(self.verdicts, columns=Verdict._fields)
         frame.insert(0, "law", self.title)
         return frame
 
     def save(self, folder: Path) -> list[Path]:
-        """Write every table and the verdicts as CSV; return the paths."""
+        """Write all tables and the verdicts as CSV; return the paths."""
         folder.mkdir(parents=True, exist_ok=True)
         paths = []
         for name, frame in {**self.tables, _VERDICTS: self.verdict_table()}.items():
@@ -68,18 +68,18 @@ class LawResult:
 
 @functools.cache
 def read_toml(name: str) -> dict[str, Any]:
-    """A data file of the laws."""
+    """Read a data file of the laws."""
     return tomllib.loads(Path(__file__).with_name(f"{name}.toml").read_text("utf-8"))
 
 
 def text(name: str, part: str, /, **values: object) -> str:
-    """A text of `verdicts.toml`, by LAW.NAME and its part, filled in."""
+    """Return a text of `verdicts.toml`, by LAW.NAME and its part, with values inserted."""
     law, _, of = name.partition(".")
     return str(read_toml("verdicts")[law][of][part]).format_map(values)
 
 
 def verdict(name: str, ours: Estimate, paper: float | None = None, /, **values: object) -> Verdict:
-    """The verdict LAW.NAME of `verdicts.toml`, filled in; `paper` where the file has no value."""
+    """Return the verdict LAW.NAME of `verdicts.toml`; `paper` is used if the file has no value."""
     law, _, of = name.partition(".")
     known = read_toml("verdicts")[law][of].get("paper", paper)
     return Verdict(
@@ -92,32 +92,32 @@ def verdict(name: str, ours: Estimate, paper: float | None = None, /, **values: 
 
 
 def span(values: Sequence[int]) -> str:
-    """The first and the last of some depths."""
+    """Return the first and the last depth as text."""
     return f"{values[0]}-{values[-1]}"
 
 
 def listing(values: Sequence[object]) -> str:
-    """Values in a row."""
+    """Return the values as text."""
     return ", ".join(map(str, values))
 
 
 def median_and_range(values: pd.Series[float]) -> Estimate:
-    """The median of values, with the smallest and the largest for its interval."""
+    """Return the median of values, with the smallest and the largest as its interval."""
     return Estimate(float(values.median()), float(values.min()), float(values.max()))
 
 
 def median_and_quartiles(values: pd.Series[float]) -> Estimate:
-    """The median of values, with the quartiles for its interval."""
+    """Return the median of values, with the quartiles as its interval."""
     return Estimate(*values.quantile([0.5, 0.25, 0.75]).tolist())
 
 
 def row_estimate(row: pd.Series[float] | Mapping[Hashable, Any], column: str) -> Estimate:
-    """The estimate in the columns NAME, NAME_low and NAME_high of a row."""
+    """Return the estimate in the columns NAME, NAME_low and NAME_high of a row."""
     return Estimate(row[column], row[f"{column}_low"], row[f"{column}_high"])
 
 
 def load_verdicts(folder: Path) -> pd.DataFrame:
-    """The verdicts of every law saved under `folder`; `file` begins its files' names."""
+    """Read the verdicts of all laws in `folder`; `file` is the start of their files' names."""
     tables = [
         _table(folder, law, _VERDICTS).assign(file=_RENAMED.get(law, law))
         for law in _saved_laws(folder)
@@ -126,7 +126,7 @@ def load_verdicts(folder: Path) -> pd.DataFrame:
 
 
 def load_results(folder: Path) -> list[LawResult]:
-    """Every law saved under `folder`, as `LawResult.save` wrote it."""
+    """Read all laws that `LawResult.save` wrote to `folder`."""
     results = []
     for law in _saved_laws(folder):
         names = [path.stem.removeprefix(f"{law}-") for path in sorted(folder.glob(f"{law}-*.csv"))]
@@ -141,7 +141,7 @@ def load_results(folder: Path) -> list[LawResult]:
 
 
 def command(law: str, folder: object = "FOLDER") -> str:
-    """What to type to measure a law into a folder."""
+    """Return the command that measures a law into a folder."""
     return f"python -m experiments.laws measure {law} --out {folder}"
 
 

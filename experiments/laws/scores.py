@@ -1,10 +1,9 @@
-"""What the searches of maximal rates say of rules: correlation, calibration, identity line.
+"""Scores of rules from searches of maximal rates: correlation, calibration, identity line.
 
-A correlation alone says little: it cannot see a wrong slope or a wrong scale, and a rule that
-counts paths correlates too. Every rule is scored by r, by slope and by typical factor. A rule is
-also used from a base, as the paper does: the rate found for the base graph times what the rule says
-of another graph over what it says of the base. The distance from the identity line counts a wrong
-scale too.
+A correlation is not sufficient: it ignores a wrong slope or scale, and the number of paths also
+correlates. Every rule is scored by r, by slope and by typical factor. As in the paper, a rule also
+transfers the rate of a base graph: this rate times the prediction for another graph over the
+prediction for the base. The distance from the identity line includes a wrong scale.
 """
 
 from __future__ import annotations
@@ -29,13 +28,13 @@ from experiments.laws.result import Verdict, row_estimate, text, verdict
 from rebench.intervals import Estimate
 
 PERFECT: Final = "perfect rule"
-# Which loss the best rate has least of: the released code logs the average of the epoch, the
-# paper's text says its end, here the mean of the last eighth of the steps.
+# Loss that the best rate minimises: the average of the epoch in the released code, its end in the
+# paper's text (here the mean of the last eighth of the steps).
 AVERAGE: Final = "average of the epoch"
 END: Final = "end of the epoch"
 CRITERIA: Final = {AVERAGE: "measured", END: "measured_final"}
 
-# The code gives the base graph the depth 3, and L + 3 = 4 to the same graph among the others.
+# In the code the base graph has depth 3; the same graph among the others has L + 3 = 4.
 BASE_COUNTED_3: Final = "eq. 8, L+3, base counted 3"
 BASE_DEPTH = 3
 
@@ -45,13 +44,13 @@ def score(
     measured: npt.NDArray[np.float64],
     rng: np.random.Generator,
 ) -> pd.DataFrame:
-    """How well each predictor does against the measured rates.
+    """Score each predictor against the measured rates.
 
     Returns:
         One row per predictor: `r` with its interval; `slope` of log measured on log predicted
-        (1 where the rule has the right power); `factor` with its interval, the typical factor
-        between measured rate and c * prediction; `gain` with its interval, its r minus that of
-        the first predictor on the same graphs.
+        (1 if the rule has the right power); `factor` with its interval, the typical factor
+        between measured rate and c * prediction; `gain` with its interval, r minus the r of the
+        first predictor on the same graphs.
     """
     rows = []
     first = next(iter(predictions.values()))
@@ -78,10 +77,10 @@ def _columns(name: str, estimate: Estimate) -> dict[str, float]:
 def best_possible(
     measured: npt.NDArray[np.float64], noise: npt.NDArray[np.float64]
 ) -> dict[str, float]:
-    """The `r` and `factor` of a rule that knows every rate but not the seeds' noise.
+    """Return `r` and `factor` of a rule that knows every rate except for seed noise.
 
-    The variance of the measured rates is that of the true ones plus the noise's: the share of the
-    former is the square of the r. 0 where noise alone explains all differences; nan of one seed.
+    The variance of measured rates is the variance of true rates plus that of noise. The share of
+    true rates is r squared. It is 0 if noise explains all differences, and nan for one seed.
     """
     errors = np.log(noise)
     share = 1 - float(np.mean((measured * errors) ** 2) / np.var(measured, ddof=1))
@@ -95,10 +94,10 @@ def _predictors(measured: pd.DataFrame) -> list[str]:
 
 
 def score_experiment(measured: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
-    """The predictors' scores of one experiment's table, by both readings of the search.
+    """Score the predictors of one experiment's table, by both criteria of the search.
 
-    The row `perfect rule` says what seeds leave to be had: r and factor of a rule that predicts
-    every rate but for the noise of its mean over seeds.
+    The row `perfect rule` is the best possible score: r and factor of a rule that predicts every
+    rate except for the noise of its mean over seeds.
     """
     predictions = {name: measured[name].to_numpy() for name in _predictors(measured)}
     scored = score(predictions, measured["measured"].to_numpy(), rng)
@@ -111,22 +110,22 @@ def score_experiment(measured: pd.DataFrame, rng: np.random.Generator) -> pd.Dat
 
 
 def as_released(names: list[str]) -> str:
-    """The predictor that the released code computes, among those of an experiment."""
+    """Return the predictor of the released code, among those of an experiment."""
     by_side = "eq. 8, L+3, q = side"
     return by_side if by_side in names else "eq. 8, L+3"
 
 
 def score_released(measured: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
-    """The predictors' scores by both criteria: those of `score`, and the identity line.
+    """Score the predictors by both criteria: columns of `score`, and the identity line.
 
     Args:
-        measured: what `measure_experiment` returns, the base graph in its first row.
-        rng: what resamples the graphs.
+        measured: result of `measure_experiment`, with the base graph in its first row.
+        rng: generator of the resampling of graphs.
 
     Returns:
-        One row per criterion and predictor: what `score` returns, `off`, the distance from the
-        identity line with its interval, and `scale`, the mean factor of measured over predicted.
-        Graphs that diverge at every rate are left out; `perfect rule` needs more than one seed.
+        One row per criterion and predictor: the columns of `score`; `off`, the distance from the
+        identity line with its interval; `scale`, the mean factor of measured over predicted.
+        Graphs that diverge at every rate are omitted; `perfect rule` needs several seeds.
     """
     base, graphs = measured.iloc[0], measured.iloc[1:]
     names = _predictors(measured)
@@ -145,7 +144,7 @@ def score_released(measured: pd.DataFrame, rng: np.random.Generator) -> pd.DataF
             scored.loc[place, ["off", "off_low", "off_high"]] = list(off)
             scored.loc[place, "scale"] = math.exp(float(np.log(truth / predicted).mean()))
         noise = kept["noise"].to_numpy()
-        if criterion == AVERAGE and np.isfinite(noise).all():  # of one seed there is none to go by
+        if criterion == AVERAGE and np.isfinite(noise).all():  # unknown for one seed
             best = best_possible(truth, noise)
             scored = pd.concat([scored, pd.DataFrame([{"predictor": PERFECT, **best}])])
         scored.insert(0, "criterion", criterion)
@@ -158,9 +157,9 @@ def score_released(measured: pd.DataFrame, rng: np.random.Generator) -> pd.DataF
 def rate_verdict(
     *, paper: float | None, rule: str, scores: pd.DataFrame, **searched: object
 ) -> Verdict:
-    """The verdict on one experiment, by what `score_experiment` returns.
+    """Return the verdict on one experiment from the result of `score_experiment`.
 
-    `rule` is the predictor that stands for equation 8; `searched` is what the text says besides.
+    `rule` is the predictor of equation 8; `searched` is additional text.
     """
     table = scores.set_index("predictor")
     ours = row_estimate(table.loc[rule], "r")
@@ -180,7 +179,7 @@ def rate_verdict(
 
 
 def rule_verdict(*, rule: str, scores: pd.DataFrame, **searched: object) -> Verdict:
-    """The verdict on one rule as a rate: how far off it is, beside one rate for all."""
+    """Return the verdict on one rule as a rate: its error, compared with a constant rate."""
     table = scores.set_index("predictor")
     ours, r = (row_estimate(table.loc[rule], column) for column in ("factor", "r"))
     calibration = _calibration(table, rule)
@@ -203,7 +202,7 @@ def _against(paper: float, ours: Estimate) -> str:
 def released_verdicts(
     experiment: Experiment, measured: pd.DataFrame, scores: pd.DataFrame
 ) -> Iterator[Verdict]:
-    """The verdicts on one experiment: the correlation, and the rate that the base gives."""
+    """Return the verdicts on one experiment: correlation, and rates from the base's rate."""
     search = experiment.search
     name = as_released(list(measured.columns))
     tables = {

@@ -1,16 +1,16 @@
 """Wide MLPs on graphs, by Monte Carlo: the signal at init, and the output's update in one step.
 
 All graphs share the draws of their weights, so a draw costs one matrix product per pair of
-vertices. Updates are of equation 1: z_v = sum_u W_vu a_u with a_u = relu(z_u), a_0 the input with
+vertices. Updates follow equation 1: z_v = sum_u W_vu a_u with a_u = relu(z_u), a_0 the input with
 ||a_0||^2 = n, W_vu ~ N(0, C_vu / n), readout N(0, 1/n^2), loss derivative 1.
 
 Which in-degree rule of the init preserves the signal, in which order of a graph network?
 
-Chen et al. (2024) mix two: **before** (equation 1), z_v = sum_u W_vu relu(z_u), the activation
-stands before the weights; **after** (the released code), h_v = sum_u relu(W_vu h_u). Equation 4
-divides the variance by the in-degree of an edge's source, the appendix by that of its target.
-Equation 4 speaks of pre-activations: before, those are the vertices; after, they are W_vu h_u, one
-on every edge, and twice the input's second moment in a chain.
+Chen et al. (2024) mix two orders: **before** (equation 1), z_v = sum_u W_vu relu(z_u), activation
+before the weights; **after** (the released code), h_v = sum_u relu(W_vu h_u). Equation 4 divides
+the variance by the in-degree of an edge's source, the appendix by that of its target. Equation 4 is
+about pre-activations. In the order "before" these are the vertices. In the order "after" they are
+W_vu h_u on every edge, with twice the input's second moment in a chain.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ORDERS: tuple[Order, ...] = ("before", "after")
 
 
 class SecondMoments(NamedTuple):
-    """Of all graphs; nan where there is nothing."""
+    """Second moments of all graphs; nan for vertices and edges that do not exist."""
 
     vertices: torch.Tensor  # (graph, vertex), without the input
     pre_activations: torch.Tensor  # the vertices, or (graph, target, source)
@@ -48,16 +48,16 @@ def sample_second_moments(
     draws: int,
     generator: torch.Generator,
 ) -> SecondMoments:
-    """Second moments at init over those of a chain's; nan for what is on no path.
+    """Return second moments at init, divided by those of a chain; nan off all paths.
 
     Args:
-        codes: graphs of equally many vertices.
-        order: whether the activation stands before or after an edge's weights.
+        codes: graphs with equal numbers of vertices.
+        order: whether the activation is before or after an edge's weights.
         rule: variance of layer edges.
         scale_skips: multiply the skips into a vertex of in-degree d by d^(-1/2).
         width: units per vertex.
-        draws: networks drawn; all graphs share their weights.
-        generator: what draws them.
+        draws: number of networks; all graphs share their weights.
+        generator: source of the random numbers.
     """
     read = Graphs.of(codes, scale_skips=scale_skips)
     gains = torch.from_numpy(layer_variances(read, rule)).float().sqrt()
@@ -99,9 +99,9 @@ def measure_signal(
     draws: int,
     generator: torch.Generator,
 ) -> pd.DataFrame:
-    """How far second moments at init are from a chain's, rule by rule.
+    """Compare second moments at init with those of a chain, for each rule.
 
-    Columns edges, order, rule, of (pre-activations, or vertices where those are another thing),
+    Columns edges, order, rule, of (pre-activations, or vertices if they differ from these),
     count, median, min, max, typical_factor.
     """
     rows = []
@@ -140,7 +140,7 @@ def sample_dag_updates(
     draws: int,
     generator: torch.Generator,
 ) -> pd.DataFrame:
-    """The first-order E[dz^2] / eta^2 of the output vertex, one row per graph.
+    """Return the first-order E[dz^2] / eta^2 of the output vertex, one row per graph.
 
     Returns:
         Columns code, update (mean over draws and units), standard_error.
@@ -158,10 +158,10 @@ def sample_dag_updates(
 
 
 def _sample_draw(gains: torch.Tensor, width: int, generator: torch.Generator) -> torch.Tensor:
-    """The mean squared output update of every graph under one draw of the weights.
+    """Return the mean squared output update of every graph under one draw of the weights.
 
-    The step moves W_vu by its gradient, which is what the loss pulls z_v by, times a_u: so it moves
-    what W_vu makes of a_u by that pull times ||a_u||^2, and the rest follows to first order.
+    The step moves W_vu by its gradient, the loss gradient of z_v times a_u. Thus W_vu a_u moves by
+    this gradient times ||a_u||^2, and the other updates follow to first order.
     """
     graphs, size, _ = gains.shape
     pairs = [(v, u) for v in range(1, size) for u in range(v) if bool(gains[:, v, u].any())]

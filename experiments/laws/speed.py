@@ -1,12 +1,12 @@
-"""How fast features move in residual networks and MLPs as published, layer by layer.
+"""Speed of features in residual networks and MLPs of the paper, layer by layer.
 
 Chizat & Netrapalli (2023): f' = sqrt(1 - b^2) f + b W relu(f) with W ~ N(0, 2 / n), which keeps
 norms; the first layer is not trained and the readout is linear. To first order the features move
 by df' = sqrt(1 - b^2) df + b W (1[f > 0] df) - b^2 ||relu(f)||^2 g', g' the gradient of f'.
 
-Their figure 5, at its width and depth, and table 1: one step at rate eta with a readout of standard
-deviation s moves the last feature by eta s d and the loss by eta s^2 D; the sensitivity is the
-former over the latter, d / (s D). The scalings choose s and eta:
+This module measures their figure 5, at its width and depth, and table 1. One step at rate eta with
+a readout of standard deviation s moves the last feature by eta s d and the loss by eta s^2 D. The
+sensitivity is the ratio d / (s D). The scalings choose s and eta:
 
     NTK        s = n^(-1/2), and eta so that the loss moves by 1
     mean-field s = 1/n, and eta so that the last feature moves by 1, the maximal update
@@ -42,13 +42,13 @@ NETWORKS = {
     "ResNet, b = L^-1/2": (1.0, -0.5),
     "ResNet, b = L^-1": (1.0, -1.0),
 }
-# Exponent in depth of the sensitivity with a mean-field readout: the angle's of each, inverted.
+# Exponent in depth of the sensitivity with a mean-field readout: minus the angle's exponent.
 SENSITIVITY = {"MLP": 0.5, "ResNet, b = L^-1/2": 0.0, "ResNet, b = L^-1": 0.0}
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class SpeedSettings:
-    """Width; the depths of table 1, whose last is figure 5's; those where theorem 2.4 is tried."""
+    """Width, depths of table 1 (the last is figure 5's), and depths for theorem 2.4."""
 
     width: int = 200
     depths: tuple[int, ...] = (8, 16, 32, 64, 128, 200)
@@ -92,7 +92,7 @@ def measure(settings: SpeedSettings, pieces: Pieces) -> Measured:
 
 
 def scaled(last: pd.DataFrame, width: int) -> pd.DataFrame:
-    """Return, for each scaling, what it chooses and what it does to the last feature and the loss.
+    """Return, for each scaling, readout and rate, and updates of the last feature and the loss.
 
     Args:
         last: rows of the last layer with `update` and `drop`, of a readout N(0, 1 / width^2) and
@@ -140,7 +140,7 @@ def _scaling_verdicts(
 ) -> Iterator[Verdict]:
     asked = [
         ("mean-field", "sensitivity", SENSITIVITY),
-        ("mean-field", "rate", {}),  # a typical draw's: -3/2 is of means, where n is far above L
+        ("mean-field", "rate", {}),  # of a typical draw: -3/2 holds for means with n far above L
         ("FSC", "readout", {"MLP": 0.5}),
         ("FSC", "rate", {}),
     ]
@@ -180,7 +180,7 @@ def _theorem_verdict(theorem: pd.DataFrame, settings: SpeedSettings) -> Verdict:
 
 
 def limit_cosine(layer: int, branch: float = 1.0) -> float:
-    """The cosine at a layer of a wide network; a branch of 1 is an MLP.
+    """Return the cosine at a layer of a wide network; a branch of 1 is an MLP.
 
     The update is K g with K_l = A K A^T + I, A = sqrt(1 - b^2) + b W D. At infinite width the
     normalised trace of K is l, that of K^2 grows by 2 b^2 l^2 + 2 l + 1 a layer, and the cosine
@@ -200,24 +200,24 @@ def speed_frame(
     readout: Readout = "random",
     kernel: bool = False,
 ) -> pd.DataFrame:
-    """How features move in one step of gradient descent at rate 1, to first order.
+    """Return updates of features in one step of gradient descent at rate 1, to first order.
 
     Args:
         depth: trained layers L.
         width: n.
         constant: c of the branches b = c L^p; a b of 1 is an MLP.
         power: p.
-        draws: networks drawn.
-        seed: what draws them.
-        readout: N(0, 1 / n^2), or zero at init and learnt for one step: then g lies along the last
-            feature, times the same norm.
-        kernel: compute what theorem 2.4 says of a random g, by the kernel K with df = -K g:
+        draws: number of networks.
+        seed: seed of the draws.
+        readout: N(0, 1 / n^2), or zero at init and learnt for one step. Then g is parallel to the
+            last feature, with the same norm.
+        kernel: compute the cosine of theorem 2.4 for a random g, by the kernel K with df = -K g:
             K' = A K A^T + b^2 ||relu(f)||^2 I, A = sqrt(1 - b^2) + b W D.
 
     Returns:
         A row for each draw and layer: depth, layer, draw, cosine (of -df and g), update (rms of
         df), contribution (squared norm of the gradient of the layer's own weights), by_kernel
-        (tr K / (n tr K^2)^(1/2), nan where it was not asked for), drop (of the loss, by all
+        (tr K / (n tr K^2)^(1/2), nan without `kernel`), drop (of the loss, by all
         layers), sensitivity; limit and limit_update, cosine and update at infinite width.
     """
     branch = constant * depth**power
@@ -257,7 +257,7 @@ def speed_frame(
     frame["drop"] = frame.groupby("draw")["contribution"].transform("sum")
     frame["sensitivity"] = frame["update"] / frame["drop"]
     frame["limit"] = [limit_cosine(layer, branch) for layer in frame["layer"]]
-    # Of readout N(0, 1 / n^2): b^2 E relu^2 (tr K^2)^(1/2).
+    # For a readout N(0, 1 / n^2): b^2 E relu^2 (tr K^2)^(1/2).
     frame["limit_update"] = branch**2 / 2 * frame["layer"] / frame["limit"]
     return frame
 
@@ -270,10 +270,10 @@ def measure_speeds(
     kind: str = "speed",
     **shared: object,
 ) -> pd.DataFrame:
-    """`speed_frame` of every network and depth, a piece each, with the network's name.
+    """Compute `speed_frame` of every network and depth, a piece each, with the network's name.
 
-    `branches` are the constant and the power of each network by its name; `shared` are the other
-    arguments.
+    `branches` contains the constant and the power of each network by its name; `shared` contains
+    the other arguments.
     """
     cases = [
         {"constant": constant, "power": power, "depth": depth}
@@ -298,10 +298,10 @@ def depth_exponent(
     geometric: bool = False,
     **values: object,
 ) -> Verdict:
-    """The verdict on the exponent in depth of a column's mean over draws, a row each.
+    """Return the verdict on the exponent in depth of a column's mean over draws.
 
-    Its texts are those of `name`, filled in with `values`, `drawn` and, where the paper has an
-    exponent, `agreement`. With `geometric` logarithms are averaged.
+    Texts come from `name`, with inserted `values`, `drawn` and, if the paper has an exponent,
+    `agreement`. With `geometric` logarithms are averaged.
     """
     samples = {int(str(depth)): drawn.to_numpy() for depth, drawn in rows.groupby("depth")[column]}
     slope = fit_exponent(list(samples), list(samples.values()), 1.0, rng, geometric=geometric)

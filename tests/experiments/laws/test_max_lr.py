@@ -114,7 +114,7 @@ def test_diverged_rates_are_infinite_and_never_chosen(digits):
 
 def test_an_epoch_larger_than_the_data_is_refused(digits):
     few = dataclasses.replace(digits, pixels=digits.pixels[:10], labels=digits.labels[:10])
-    with pytest.raises(InputError, match="was asked of 10"):
+    with pytest.raises(InputError, match="images, got 10"):
         graph_rates.search_graph(DagCode.parse("2"), None, few, SMALL, seed=0)
 
 
