@@ -1,4 +1,4 @@
-"""Tables of accuracies: published or re-trained, behind the same questions."""
+"""Tables of accuracies, published or re-trained, with the same methods."""
 
 from rebench.tables.answers import CellCost, CellName, Summary, cell_index
 from rebench.tables.layout import CurveArrays, Key, write_table

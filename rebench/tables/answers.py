@@ -1,4 +1,4 @@
-"""What a question about a cell is asked with, and what comes back."""
+"""Names of a cell, and the results of a query about a cell."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from rebench.tables.columns import MEAN_SEED
 __all__ = ["CellCost", "CellName", "Summary", "cell_index"]
 
 CellName: TypeAlias = Cell | int | str
-"""Whatever names a cell: itself, its index, its architecture string or its code."""
+"""A cell, its index, its architecture string or its code."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """One cell's accuracy over its `n` seeds.
+    """Accuracy of one cell over its `n` seeds.
 
-    `std` is the population's (NaN for one seed), `rank` 1 for the best with ties sharing the
-    better rank, `of` how many cells the table has, `percentile` the percentage of them with a
-    lower mean.
+    `std` is the population standard deviation (NaN for one seed). `rank` is 1 for the best cell;
+    ties share the better rank. `of` is the number of cells in the table. `percentile` is the
+    percentage of cells with a lower mean.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Summary:
 
     @property
     def runs(self) -> list[float]:
-        """The accuracies of its seeds, without a mean whose seeds are not known."""
+        """The accuracies of the known seeds, without a mean over unknown seeds."""
         return [value for seed, value in self.seeds.items() if seed != MEAN_SEED]
 
     @property
@@ -52,7 +52,7 @@ class Summary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellCost:
-    """What a cell's network costs on a data set; None where the table does not say."""
+    """Costs of a cell's network on a data set; None if the table does not contain them."""
 
     params_m: float
     mflops: float
@@ -61,10 +61,10 @@ class CellCost:
 
 
 def cell_index(cell: CellName) -> int:
-    """The benchmark index of a cell, an index, a code or an architecture string."""
+    """Return the benchmark index of a cell, an index, a code or an architecture string."""
     try:
         return _index(cell)
-    except TypeError:  # a list, say, which no cache takes
+    except TypeError:  # a value that cannot be cached, such as a list
         return Cell.find(cell).index
 
 

@@ -1,4 +1,4 @@
-"""One cell in two tables: published beside re-trained, with an interval and both ranks."""
+"""One cell in two tables: published and re-trained accuracy, an interval and both ranks."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ __all__ = ["CellComparison", "compare_cell"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellComparison:
-    """A cell in two tables and re-trained minus published, with its 95 % Welch interval.
+    """Accuracies of a cell in two tables, and their difference with its 95 % Welch interval.
 
-    The interval is None where a table has fewer than two seeds: nothing then says how much of the
-    difference is noise. `ranks` are among the `common` cells, those that both tables hold.
+    The difference is re-trained minus published. The interval is None if a table has fewer than
+    two seeds. `ranks` are among the cells of both tables; `common` is the number of these cells.
     """
 
     published: Summary

@@ -1,6 +1,6 @@
-"""Whether a long table holds what its columns promise; the first wrong value is named.
+"""Checks of the values of a long table; an error names the first wrong value.
 
-Every way in asks here: files of others, runs, the benchmark's own files, frames in memory.
+Every table is checked here: files by others, runs, the benchmark's files, frames in memory.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ _LONGEST_TOLD: Final = 200
 
 
 def check_once(frame: pd.DataFrame, name: str) -> pd.DataFrame:
-    """A checked table of one recipe, called `name` in messages, if every row is there once."""
+    """Return a checked table of one recipe if no row is duplicated; `name` is for messages."""
     identity = list(REQUIRED[:5])
     double = frame.duplicated(identity)
     if double.any():
         row = frame.loc[double, identity].iloc[0].to_dict()
-        raise InputError(f"{name}: {int(double.sum())} rows are there twice, the first: {row}")
+        raise InputError(f"{name}: {int(double.sum())} rows are duplicates, the first: {row}")
     return frame
 
 
 def check_values(frame: pd.DataFrame, name: str) -> pd.DataFrame:
-    """A long table, of any recipes and settings, with all its columns checked."""
+    """Return a long table, of any recipes and settings, with all its columns checked."""
     twice = frame.columns[frame.columns.duplicated()]
     if len(twice):
         raise InputError(f"{name}: two columns are called {twice[0]}")
@@ -56,7 +56,7 @@ def check_values(frame: pd.DataFrame, name: str) -> pd.DataFrame:
             f"missing: {', '.join(missing)}{_suggested(frame, missing)}"
         )
     if frame.empty:
-        raise InputError(f"{name}: no rows below the names of the columns")
+        raise InputError(f"{name}: no rows below the header; add a row per run")
     needed = {*REQUIRED, "recipe"} - {"accuracy"}
     typed: pd.DataFrame = frame.assign(
         **{
@@ -67,19 +67,19 @@ def check_values(frame: pd.DataFrame, name: str) -> pd.DataFrame:
             if column.name in frame.columns
         }
     )
-    # A failed run has no accuracy (only tables of recipes hold such runs). A row of `train` may
-    # hold costs only.
+    # A failed run has no accuracy (only tables of recipes contain failed runs). A row of `train`
+    # may contain costs only.
     if "recipe" not in frame.columns:
         lacking = typed["accuracy"].isna() & (typed["split"] != "train")
         _refuse_rule(frame["accuracy"], lacking, RULES["accuracy"], name)
     if "arch" in typed.columns:
-        other = f"{name}: {{place}}: {{value}} is another cell than `index` says"
+        other = f"{name}: {{place}}: {{value}} is not the cell of the column index"
         _refuse(typed["arch"], cell_indices(typed["arch"], name) != typed["index"], other)
     return typed
 
 
 def _suggested(frame: pd.DataFrame, missing: list[str]) -> str:
-    """Return which columns of a table by others may be the missing ones, for messages."""
+    """Return a hint for messages: columns that may be the missing columns."""
     likely = likely_columns(frame.columns)
     if not likely.keys() & {"index", "accuracy"}:
         return ""
@@ -97,17 +97,17 @@ _EXAMPLES: Final = {"dataset": "cifar10", "epochs": "200", "index": "COLUMN", "a
 
 
 def scaled(frame: pd.DataFrame, name: str, *, fractions: bool) -> pd.DataFrame:
-    """A table by others with its accuracies in percent: asked where they look like fractions."""
+    """Return a table by others in percent; raise InputError if its unit is in doubt."""
     import pandas as pd
 
     accuracy = pd.to_numeric(frame["accuracy"], errors="coerce")
     looks = bool(accuracy.notna().any() and accuracy.max() <= 1)
     if fractions and not looks:
-        raise InputError(f"{name}: accuracies up to {accuracy.max():g} are no fractions")
+        raise InputError(f"{name}: accuracies up to {accuracy.max():g} are not fractions")
     if looks and not fractions:
         raise InputError(
-            f"{name}: no accuracy is above 1, and they are read as percent; if they are fractions, "
-            f"`rebench table ingest {name} --fractions --out OUT.parquet` makes percent of them"
+            f"{name}: no accuracy is above 1, but percent is expected. If they are fractions, "
+            f"convert them with `rebench table ingest {name} --fractions --out OUT.parquet`"
         )
     return frame.assign(accuracy=100 * accuracy) if fractions else frame
 
@@ -115,13 +115,13 @@ def scaled(frame: pd.DataFrame, name: str, *, fractions: bool) -> pd.DataFrame:
 def check_column(
     values: pd.Series[Any], column: Column, name: str, *, complete: bool = False
 ) -> pd.Series[Any]:
-    """The values of one column, held against its rule, or the first row that breaks it.
+    """Return the values of one column, or raise InputError for the first invalid row.
 
     Args:
-        values: the column as it was read, under the name that messages call it.
-        column: its rule.
-        name: what messages call the table.
-        complete: whether no row may lack it.
+        values: the values as read from the file; messages use the name of this series.
+        column: the rule for the values.
+        name: the name of the table in messages.
+        complete: whether every row needs a value.
     """
     if column.is_number:
         return _numbers(values, column, name, complete=complete)
@@ -160,7 +160,7 @@ def _check_texts(values: pd.Series[Any], column: Column, name: str, *, complete:
     if column.name == "dataset":
         known = {_plain(dataset): dataset for dataset in BENCHMARK}
         usual = values.astype(object).map(lambda value: known.get(_plain(value), value))
-        other = f"unknown data set; valid: {', '.join(BENCHMARK)}, or a name unlike these"
+        other = f"unknown data set; valid: {', '.join(BENCHMARK)}, or a different name"
         _refuse(values, values != usual, f"{name}: {{place}}: {{value}} is an {other}")
 
 
@@ -173,7 +173,7 @@ def _fits(column: Column) -> Callable[[Any], bool]:
 
 
 def _is_name(value: Any) -> bool:
-    """Whether it may be the name of a recipe or a data set, which pages and figures show."""
+    """Return whether a value is valid as the name of a recipe or a data set."""
     return (
         isinstance(value, str)
         and 0 < len(value) <= LONGEST_NAME
@@ -191,9 +191,9 @@ def _plain(dataset: str) -> str:
 
 
 def cell_indices(archs: pd.Series[Any], name: str) -> pd.Series[int]:
-    """The numbers of the cells of architectures, or the first row that names no cell."""
+    """Return the cell indices of architectures, or raise InputError for the first invalid row."""
     own = archs.astype(object).map({text: _index_or_none(text) for text in archs.unique()})
-    _refuse(archs, own.isna(), f"{name}: {{place}}: {{value}} is no cell")
+    _refuse(archs, own.isna(), f"{name}: {{place}}: {{value}} is not a cell")
     return own.astype("int64")
 
 
@@ -208,7 +208,7 @@ def _refuse_rule(values: pd.Series[Any], wrong: pd.Series[bool], column: Column,
 
 
 def _refuse(column: pd.Series[Any], wrong: pd.Series[bool], message: str) -> None:
-    """Raise if any row is wrong; rows are counted from 1, below the names of the columns."""
+    """Raise InputError for the first wrong row; rows are counted from 1, below the header."""
     rows = np.flatnonzero(wrong.to_numpy(dtype=bool))
     if len(rows):
         row = int(rows[0])
@@ -217,5 +217,5 @@ def _refuse(column: pd.Series[Any], wrong: pd.Series[bool], message: str) -> Non
         told = "no value" if _is_missing(value) else repr(value)
         short = told if len(told) <= _LONGEST_TOLD else f"{told[:_LONGEST_TOLD]}…"
         place = f"row {row + 1}, column {column.name}"
-        # A name in the message may hold braces.
+        # A name in the message may contain braces.
         raise InputError(message.replace("{place}", place).replace("{value}", short))

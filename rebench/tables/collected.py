@@ -1,7 +1,7 @@
-"""What a run's tables were collected from, kept beside them: whether they hold what there is.
+"""The state of the records that a run's tables were collected from, stored next to the tables.
 
-Shards grow at their ends, but nothing keeps a hand from editing one, so a file counts as unchanged
-only if its size, its times and its number on the disk are.
+Rebench only appends to shards, but a user can edit them. So a file counts as unchanged only if its
+size, its times and its inode are unchanged.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from rebench.version import version
 __all__ = ["Collected", "current", "keep", "newest_shard_ns", "records_state", "whole"]
 
 _FILE: Final = "collected.json"
-# To be raised when equal records are to give other tables, in columns that are named as before.
+# Increase this number if equal records give different tables with the same column names.
 _LAYOUT: Final = 2
 
 
 class Collected(Plain):
-    """What `collect` made of a run's records."""
+    """Result of `collect`: the tables of a run and their counts."""
 
     results: Path
     curves: Path
@@ -40,18 +40,18 @@ class Collected(Plain):
     environments: tuple[str, ...]
     duplicates: int = 0
     damaged: tuple[str, ...] = ()
-    """Where damaged lines stand."""
+    """Places of damaged lines."""
     problems: tuple[str, ...] = ()
-    """What is wrong with the files and what to do, a line each."""
+    """Problems of the files and their remedies, a line each."""
     quarantined: int = 0
     asked: int = 0
-    """How many trials the run is to have; 0 where it has no list of them."""
+    """Number of trials in the run's list; 0 without a list."""
     missing: int = 0
-    """How many of these have no row in the tables."""
+    """Number of listed trials that have no row in the tables."""
 
 
 class _Kept(Plain):
-    """What the file holds."""
+    """Content of the file."""
 
     state: str
     tables: tuple[str, str]
@@ -59,33 +59,33 @@ class _Kept(Plain):
 
 
 def newest_shard_ns(run: Path) -> int | None:
-    """When the records of a run last grew, in nanoseconds; None where it has none."""
+    """Return the time of a run's newest record in nanoseconds; None without records."""
     return max((status.st_mtime_ns for _, status in _shards(run)), default=None)
 
 
 def _shards(run: Path, *others: Path) -> Iterator[tuple[Path, os.stat_result]]:
     """Yield the shards of a run, and other files, that can be read."""
     for path in [*sorted((run / "results").glob("*.jsonl")), *others]:
-        # What has been opened is asked of a file server anew.
+        # A network file system reports the current status only for an opened file.
         with contextlib.suppress(OSError), open_file(path) as file:
             yield path, os.fstat(file.fileno())
 
 
 def records_state(run: Path) -> str:
-    """A digest that changes when the records of a run do."""
-    # By name what is no file too: whoever reads the records says so.
+    """Return a digest that changes when the records of a run change."""
+    # The names include entries that are not files; the reader of the records reports those.
     names = sorted(path.name for path in (run / "results").glob("*.jsonl"))
     told = [f"{version()} {_LAYOUT} {SCHEMA_VERSION} {RUN_COLUMNS} {RUN_CURVES} {names}"]
     for path, now in _shards(run, run / "quarantine.jsonl"):
         times = f"{now.st_mtime_ns} {now.st_ctime_ns}"
         told.append(f"{path.name} {now.st_ino} {now.st_size} {times}")
-    # A name may be no text in UTF-8.
+    # A file name may be invalid UTF-8.
     return hashlib.sha256("\n".join(told).encode(errors="surrogateescape")).hexdigest()
 
 
 def keep(run: Path, state: str, made: Collected) -> None:
-    """Keep what was made of records that were in this state before they were read."""
-    # Without it the records are read again.
+    """Store the result of a collection and the state of the records before it."""
+    # Without this file the next collection reads the records again.
     with contextlib.suppress(StoreError, InputError):
         tables = ParquetFile(made.results).digest, ParquetFile(made.curves).digest
         kept = _Kept(state=state, tables=tables, made=made)
@@ -93,9 +93,9 @@ def keep(run: Path, state: str, made: Collected) -> None:
 
 
 def current(run: Path) -> Collected | None:
-    """What a run's tables hold; None if a record was added or taken since they were made.
+    """Return the stored result; None if the records or the tables changed since then.
 
-    The tables are not read: who does verifies them.
+    The tables are not read here. They are verified when they are read.
     """
     try:
         kept = _Kept.model_validate_json(read_file(run / _FILE))
@@ -108,7 +108,7 @@ def current(run: Path) -> Collected | None:
 
 
 def whole(run: Path) -> Collected | None:
-    """What a run's tables hold, if they are current and nothing in them is damaged."""
+    """Return the stored result if the tables are current and undamaged, else None."""
     made = current(run)
     if made is None:
         return None
@@ -118,4 +118,4 @@ def whole(run: Path) -> Collected | None:
             ParquetFile(path).verify()
     except (StoreError, InputError):
         return None
-    return made.model_copy(update=paths)  # where they lie now: a folder may be moved
+    return made.model_copy(update=paths)  # the current paths: a folder may be moved

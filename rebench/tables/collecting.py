@@ -1,6 +1,6 @@
 """Records to columns: ``results.parquet``, a row a trial and split, and ``curves.parquet``.
 
-Both are derived: the shards are the truth, and the tables can be built again at any time.
+Both tables are made from the shards only, so they can be built again at any time.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from rebench.tables.parquet import ParquetFile, write_parquet
 
 __all__ = ["collect"]
 
-# What is raised for a value that fits no column.
+# Exceptions for a value that does not fit its column.
 _UNFIT: Final = (KeyError, TypeError, ValueError)
 
 
@@ -34,12 +34,12 @@ _UNFIT: Final = (KeyError, TypeError, ValueError)
 def collect(run: str | Path, *, set_aside: bool = False) -> Collected:
     """Build both tables of a run from its shards.
 
-    Two records of one trial that disagree raise ConflictError, unless `set_aside`: then they and
-    the damaged lines are quarantined. Tables that are whole and of these records stay.
+    Two different records of one trial raise ConflictError. With `set_aside`, these records and
+    damaged lines are quarantined instead. Tables that are current and undamaged are not rewritten.
     """
     run = Path(run)
     if not (run / "results").is_dir():
-        raise InputError(f"{run} holds no records: there is no folder {run / 'results'}")
+        raise InputError(f"{run} has no records: the folder {run / 'results'} is missing")
     made = None if set_aside else whole(run)
     if made is None:
         state = records_state(run)
@@ -64,7 +64,7 @@ def collect(run: str | Path, *, set_aside: bool = False) -> Collected:
 
 
 def _write(run: Path, finished: FinishedTrials) -> Collected:
-    """Write both tables; rows are in order of trial ids, whatever the shards."""
+    """Write both tables; rows are sorted by trial id, independent of the shards."""
     results = [pa.schema(RUN_COLUMNS).empty_table()]
 
     def curves() -> Iterator[pa.Table]:
@@ -97,7 +97,7 @@ def _write_table(path: Path, tables: Iterable[pa.Table], schema: pa.Schema) -> N
 
 
 def _tables(records: Sequence[dict[str, Any]]) -> tuple[pa.Table, pa.Table]:
-    """One row per trial and split (its last epoch), and one per epoch (from 1) of these."""
+    """Return a row per trial and split (its last epoch), and a row per epoch (from 1)."""
     of_each = [record["outcome"]["curves"] for record in records]
     names = sorted(
         {name for of in of_each for name in of}, key=lambda name: (name != "train", name)
@@ -111,7 +111,7 @@ def _tables(records: Sequence[dict[str, Any]]) -> tuple[pa.Table, pa.Table]:
     trials = _trial_columns(records)
     columns = {name: column.take(pa.array(owners)) for name, column in trials.items()}
     columns["split"] = splits
-    # A trial's time is that of its training: its evaluations are not timed.
+    # The time of a trial is its training time: evaluations are not timed.
     training = pc.equal(splits, "train")
     columns["seconds"] = pc.if_else(training, columns["seconds"], None)
     columns |= {name: _column(name, [of[-1] for of in lists]) for name, lists in values.items()}
@@ -135,7 +135,7 @@ def _tables(records: Sequence[dict[str, Any]]) -> tuple[pa.Table, pa.Table]:
 
 
 def _check_curves(epochs: pa.Table) -> None:
-    """Hold every epoch against the rules; whoever asks for final values checks those."""
+    """Check the values of every epoch; final values are checked when a table is opened."""
     for name in ("accuracy", "loss"):
         numbers, rule = epochs[name].to_numpy(), RULES[name]
         wrong = np.flatnonzero((numbers < rule.least) | (numbers > rule.most))
@@ -148,7 +148,7 @@ def _check_curves(epochs: pa.Table) -> None:
 
 
 def _trial_columns(records: Sequence[dict[str, Any]]) -> dict[str, pa.Array]:
-    """The columns that all splits of a trial share, one entry a trial."""
+    """Return the columns that all splits of a trial share, one entry a trial."""
     columns = {}
     for column in COLUMNS:
         if column.place:
@@ -159,7 +159,7 @@ def _trial_columns(records: Sequence[dict[str, Any]]) -> dict[str, pa.Array]:
             columns[column.name] = values
     indices = {cell: Cell.parse(cell).index for cell in set(columns["arch"])}
     columns["index"] = [indices[cell] for cell in columns["arch"]]
-    # By their text: numbers that are equal may be spelt in two ways.
+    # Recipes are grouped by their text: equal numbers may be spelt in two ways.
     spelt = [str(record["trial"]["recipe"]) for record in records]
     recipes = dict(zip(spelt, records, strict=True))
     labels = {key: RecipeSpec(**one["trial"]["recipe"]).label for key, one in recipes.items()}

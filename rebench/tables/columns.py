@@ -1,8 +1,8 @@
-"""The columns of a table, the one list: name, type, rule, place in a record, who holds it.
+"""List of all columns: name, type, rule, place in a record, tables that have the column.
 
-A benchmark's table, a run's ``results.parquet`` and a learning-rate surface of others are the same
-long table, a row per cell, data set, split, number of epochs and seed; each holds some columns that
-the others have no values for. The list itself is `columns.toml`.
+A benchmark's table, a run's ``results.parquet`` and a learning-rate surface by others are long
+tables: a row per cell, data set, split, number of epochs and seed. Each has columns that the other
+tables lack. The list is read from `columns.toml`.
 """
 
 from __future__ import annotations
@@ -37,33 +37,33 @@ __all__ = [
     "usual_split",
 ]
 
-# What no table is without, and no row may lack.
+# Columns that every table has, with a value in every row.
 REQUIRED: Final = ("index", "dataset", "split", "epochs", "seed", "accuracy")
 
 _KINDS: Final[dict[str, pa.DataType]] = {
     "whole": pa.int32(),
     "real": pa.float64(),
     "text": pa.string(),
-    "name": pa.dictionary(pa.int32(), pa.string()),  # a text that many rows share
+    "name": pa.dictionary(pa.int32(), pa.string()),  # a text that repeats in many rows
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column of a long table, and the rule that its values keep wherever they come from.
+    """Column of a long table, and the rule for its values.
 
     Attributes:
-        name: what it is called.
-        kind: its type.
-        meaning: what it says, in a line of Markdown.
-        unit: the unit of its numbers, if they have one.
-        place: where in a record it stands, by dots; None where it is made of several values.
-        held_by: which tables have it: every, or some of benchmark, run and surface (a surface is
-            of others, with settings that vary).
-        least: the smallest number that makes sense.
-        most: the largest.
-        names: the texts that are valid, if not every one is.
-        aliases: names that others give to it.
+        name: the name of the column.
+        kind: the type of the values.
+        meaning: the meaning of the values, in a line of Markdown.
+        unit: the unit of the numbers, if they have a unit.
+        place: the path in a record, with dots; None if the value is made of several values.
+        held_by: the tables that have the column: every, or some of benchmark, run and surface (a
+            surface is by others, with varying settings).
+        least: the smallest valid number.
+        most: the largest valid number.
+        names: the valid texts, if only some texts are valid.
+        aliases: other common names of the column.
     """
 
     name: str
@@ -79,23 +79,23 @@ class Column:
 
     @property
     def is_whole(self) -> bool:
-        """Whether its numbers are whole."""
+        """Whether the column contains whole numbers."""
         return self.kind == _KINDS["whole"]
 
     @property
     def is_number(self) -> bool:
-        """Whether it holds numbers."""
+        """Whether the column contains numbers."""
         return self.is_whole or self.kind == _KINDS["real"]
 
     @property
     def rule(self) -> str:
-        """What a value must be, for messages."""
+        """The rule for a value, for messages."""
         if self.names:
             return f"one of {', '.join(self.names)}"
         if not self.is_number:
             return (
                 f"a text of up to {LONGEST_NAME} characters, without control characters and without"
-                " spaces round it"
+                " spaces at its start or end"
             )
         kind = "a whole number" if self.is_whole else "a number"
         if math.isinf(self.most):
@@ -117,17 +117,17 @@ RULES: Final = {column.name: column for column in COLUMNS}
 SPLITS: Final = RULES["split"].names
 
 LONGEST_NAME: Final = 500
-"""Characters of the name of a recipe or a data set."""
+"""Maximum number of characters in the name of a recipe or a data set."""
 
-# The seed of a value that is known as a mean over seeds only.
+# The seed of a mean over unknown seeds.
 MEAN_SEED: Final = -1
 
 
 def unknown_seed(run: int) -> int:
-    """Return the `seed` of run 1, 2 or 3 of a cell whose seeds are not known.
+    """Return the `seed` of run 1, 2 or 3 of a cell with unknown seeds.
 
-    It is negative, so that it is no seed of a training. Run 1 of one cell and run 1 of another
-    cell need not share a seed.
+    It is negative, so it cannot be the seed of a training. Run 1 of two cells may have different
+    seeds.
     """
     return MEAN_SEED - run
 
@@ -140,7 +140,7 @@ def seed_name(seed: int) -> str:
 
 
 def likely_columns(held: Iterable[object]) -> dict[str, str]:
-    """Return columns of a table by others that are likely ours under another name, by our name."""
+    """Return the columns of a table by others that match ours, by our name."""
     by_word = {_words(name): str(name) for name in held}
     found = {}
     for column in COLUMNS:
@@ -162,7 +162,7 @@ def _words(name: object) -> str:
 
 
 def usual_split(held: Iterable[str]) -> str:
-    """The split that is meant where none is named: the most of a test set that is held."""
+    """Return the default split: the largest part of the test set in the table."""
     known = set(map(str, held))
     ours = [split for split in SPLITS if split in known]
     return ours[-1] if ours else min(known, default=SPLITS[-1])
@@ -177,7 +177,7 @@ BENCHMARK_COLUMNS: Final = _held("benchmark")
 RUN_COLUMNS: Final = _held("run")
 SURFACE_COLUMNS: Final = _held("surface")
 
-# Per-epoch curves: the benchmark's lie a row a curve, sorted by cell; a run's a row an epoch.
+# Per-epoch curves. The benchmark's file has a row a curve, sorted by cell; a run's a row an epoch.
 BENCHMARK_CURVES: Final = {
     **{name: BENCHMARK_COLUMNS[name] for name in REQUIRED[:-1]},
     **dict.fromkeys(("accuracy", "loss", "seconds"), pa.list_(pa.float64())),
@@ -198,7 +198,7 @@ RUN_CURVES: Final = {
 
 
 def described(schema: pa.Schema) -> pa.Schema:
-    """Return a schema whose known columns have their meaning and unit as metadata."""
+    """Return a schema in which known columns have their meaning and unit as metadata."""
     curves = any(field.name == "epoch" or pa.types.is_list(field.type) for field in schema)
     meanings = {column.name: column.meaning for column in COLUMNS}
     meanings |= _CURVE_MEANINGS if curves else {}

@@ -1,4 +1,4 @@
-"""Per-epoch curves of a table, in a second file beside it, read a few cells at a time."""
+"""Per-epoch curves of a table, in a second file, read a few cells at a time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["CurveFile", "RunCurves"]
 
 
 class CurveFile:
-    """A benchmark's curves: a Parquet file sorted by cell; one row group holds a run of cells."""
+    """Curves of a benchmark: a Parquet file sorted by cell; a row group contains adjacent cells."""
 
     def __init__(self, path: Path) -> None:
         self._file = ParquetFile(path)
@@ -61,7 +61,7 @@ class CurveFile:
 
 
 class RunCurves:
-    """Curves of a run's trials, from the ``curves.parquet`` beside its results."""
+    """Curves of a run's trials, from the ``curves.parquet`` next to the results."""
 
     def __init__(self, path: Path, rows: pd.DataFrame) -> None:
         self._file = ParquetFile(path, collect_again(path.parent))
@@ -69,12 +69,12 @@ class RunCurves:
 
     @functools.cached_property
     def _epochs(self) -> pa.Table:
-        # In one piece: rows are taken from it for every trial.
+        # Combined into one chunk, because rows are taken from this table for every trial.
         return self._file.read().unify_dictionaries().combine_chunks()
 
     @functools.cached_property
     def _places(self) -> Mapping[tuple[str, str], Ints]:
-        """Where the epochs of each trial and split stand."""
+        """The rows of the epochs of each trial and split."""
         names = ["trial_id", "split"]
         return self._epochs.select(names).to_pandas().groupby(names, observed=True).indices
 
@@ -94,7 +94,7 @@ class RunCurves:
         return found
 
     def pieces(self) -> Iterator[pd.DataFrame]:
-        """Yield the rows of the file, a row an epoch, as many at a time as lie together."""
+        """Yield the rows of the file, a row an epoch, one row group at a time."""
         for group in range(self._file.groups):
             yield self._file.read([group]).to_pandas()
 

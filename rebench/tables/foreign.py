@@ -1,4 +1,4 @@
-"""Tables by others whose columns have other names, or that have a column for each seed."""
+"""Tables by others with other column names, or with a column for each seed."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _MOST_UNKNOWN: Final = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Naming:
-    """The names that a table by others gives to our columns, and values that all rows share.
+    """Column names in a table by others, and constant values for all rows.
 
     Attributes:
-        columns: the column, or for `accuracy` several columns, one a seed, by our name; `*` in a
-            name stands for any text.
+        columns: the column by our name; for `accuracy` also several columns, one a seed. `*` in a
+            name matches any text.
         constants: one value for all rows, by our name.
     """
 
@@ -37,7 +37,7 @@ class Naming:
 
     @classmethod
     def of(cls, columns: Mapping[str, Any], constants: Mapping[str, Any]) -> Naming:
-        """Return the naming of columns, each a text or several, and of values that are not None."""
+        """Return the naming of columns, each one or several texts, and of non-None values."""
         return cls(
             columns={k: [v] if isinstance(v, str) else list(v) for k, v in columns.items()},
             constants={k: v for k, v in constants.items() if v is not None},
@@ -48,8 +48,8 @@ class Naming:
         """Return the naming in a text such as ``index=arch_id,seed=run,accuracy=test_acc``.
 
         Args:
-            text: pairs of our name and theirs; `accuracy` may stand there several times.
-            constants: one value for all rows, by our name; None where none is given.
+            text: pairs of our name and their name; `accuracy` may occur several times.
+            constants: one value for all rows, by our name; None is ignored.
         """
         columns: dict[str, list[str]] = {}
         for pair in (text or "").split(",") if text else ():
@@ -63,14 +63,14 @@ class Naming:
         return cls.of(columns, constants)
 
     def __bool__(self) -> bool:
-        """Return whether it says anything."""
+        """Return whether any column or constant is named."""
         return bool(self.columns or self.constants)
 
     def rows(self, frame: pd.DataFrame, name: str) -> pd.DataFrame:
         """Return the rows of a table called `name` under our names.
 
         A cell is named by its index, architecture string or code. Without a column of seeds the
-        runs of a cell are run 1, 2, 3. Without a split the accuracies are of ``ori-test``.
+        runs of a cell are run 1, 2, 3. The default split is ``ori-test``.
         """
         theirs = self._found(frame, name)
         taken = {column for columns in theirs.values() for column in columns}
@@ -80,9 +80,7 @@ class Naming:
         )
         for ours, value in self.constants.items():
             if ours in rows.columns:
-                raise InputError(
-                    f"{name} has a column of its own for {ours}: leave {ours}={value!r} out"
-                )
+                raise InputError(f"{name} already has a column {ours}: remove {ours}={value!r}")
             rows = rows.assign(**{ours: value})
         if "index" not in rows.columns and "arch" in rows.columns:
             rows = rows.rename(columns={"arch": "index"})
@@ -96,7 +94,7 @@ class Naming:
         return rows if "seed" in rows.columns else _numbered(rows, name)
 
     def _found(self, frame: pd.DataFrame, name: str) -> dict[str, list[str]]:
-        """Return the columns that are meant, by our name."""
+        """Return the columns that match, by our name."""
         known = [str(column) for column in frame.columns]
         theirs = {}
         for ours, asked in self.columns.items():
@@ -120,12 +118,12 @@ class Naming:
 def _long(
     rows: pd.DataFrame, frame: pd.DataFrame, columns: Sequence[str], name: str
 ) -> pd.DataFrame:
-    """Return a row a run of a table with a column for each seed; empty places are no runs."""
+    """Return a row a run from a table with a column for each seed; skip empty values."""
     import pandas as pd
 
     if "seed" in rows.columns:
         raise InputError(
-            f"{name} has a column of seeds and {len(columns)} columns of accuracies: give one "
+            f"{name} has a column of seeds and {len(columns)} columns of accuracies: name one "
             f"column as accuracy, or no column as seed"
         )
     seeds = _seeds(columns, name)
@@ -137,7 +135,7 @@ def _long(
 
 
 def _seeds(columns: Sequence[str], name: str) -> list[int]:
-    """Return the seeds that the names of columns end in, or else numbers of runs."""
+    """Return the seeds at the end of the column names, or else numbers of runs."""
     numbers = [_NUMBER.search(column) for column in columns]
     seeds = [int(number[1]) for number in numbers if number]
     if len(set(seeds)) == len(columns):
@@ -145,7 +143,7 @@ def _seeds(columns: Sequence[str], name: str) -> list[int]:
     if len(columns) > _MOST_UNKNOWN:
         raise InputError(
             f"{name}: the seeds of {len(columns)} columns ({', '.join(columns)}) are not known: "
-            f"end each name in its seed, such as acc_777"
+            f"put the seed at the end of each name, such as acc_777"
         )
     return [unknown_seed(run) for run in range(1, len(columns) + 1)]
 
@@ -156,7 +154,7 @@ def _numbered(rows: pd.DataFrame, name: str) -> pd.DataFrame:
     runs = rows.groupby(own, observed=True, dropna=False).cumcount() + 1 if own else rows.index + 1
     if len(runs) and max(runs) > _MOST_UNKNOWN:
         raise InputError(
-            f"{name}: a cell has {max(runs)} rows and no column tells their seeds: name it, such "
-            f"as seed=run"
+            f"{name}: a cell has {max(runs)} rows without a column of seeds: name that column, "
+            f"such as seed=run"
         )
     return rows.assign(seed=[unknown_seed(int(run)) for run in runs])

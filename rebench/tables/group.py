@@ -1,9 +1,9 @@
-"""One (data set, split, epochs) of a table as dense arrays: what every question is answered from.
+"""Dense arrays of one (data set, split, epochs) of a table; all queries use them.
 
 Row i of every array is the cell with index i; columns are read from the source when first needed.
 
-Whoever compares tables leaves out runs without a finite accuracy; a table shows such a run as it
-is, and ranks its cell last.
+Comparisons of tables omit runs without a finite accuracy. A table shows such a run and ranks the
+cell last.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ __all__ = ["TRUSTED_SEED", "Group"]
 
 Floats: TypeAlias = NDArray[np.float64]
 
-# Where the benchmark's records of one network disagree on its cost, its own package believes this
-# seed (a migration of its weights went wrong for others).
+# The benchmark's records of one network can differ in its cost. Its package then uses this seed,
+# because the records of other seeds were damaged in a migration.
 TRUSTED_SEED: Final = 888
 
-# How many cells a message names.
+# The number of cells in a message.
 _SHOWN: Final = 5
 
 
 class Group:
-    """Which cell has which seed, and the source's columns as [cell, seed]."""
+    """Columns of one group as [cell, seed], and the seeds of each cell."""
 
     def __init__(self, source: Source, key: Key) -> None:
         keys = source.read(key, ("index", "seed"))
@@ -46,7 +46,7 @@ class Group:
         self.seeds: tuple[int, ...] = tuple(found.tolist())
         places = np.searchsorted(found, keys["seed"])
         self.present: NDArray[np.bool_] = np.zeros((SPACE_SIZE, len(found)), dtype=bool)
-        # Where each of the source's rows lies in a [cell, seed] array, flat and small.
+        # The flat position of each source row in a [cell, seed] array.
         at = np.ravel_multi_index((keys["index"], places), self.present.shape)
         self._at = at.astype(np.int32)
         self.present.reshape(-1)[self._at] = True
@@ -54,7 +54,7 @@ class Group:
         self._means: dict[str, Floats] = {}
 
     def column(self, name: str) -> Floats:
-        """Return a column as [cell, seed], NaN where the cell lacks the seed; read once."""
+        """Return a column as [cell, seed], NaN for absent seeds; read it once."""
         if name not in self._columns:
             values: Floats = np.full(self.present.shape, np.nan)
             self.fill(values.reshape(-1, 1), [name])
@@ -68,7 +68,7 @@ class Group:
         return dict(itertools.compress(zip(self.seeds, values, strict=True), present))
 
     def fill(self, values: Floats, names: Sequence[str]) -> None:
-        """Read columns anew into `values`, [cell and seed, name]; what is absent stays."""
+        """Read columns into `values`, [cell and seed, name]; keep the entries of absent runs."""
         known = [name for name in names if name in self._source.columns]
         for name, column in self._source.read(self.key, known).items():
             values[self._at, names.index(name)] = column
@@ -80,22 +80,22 @@ class Group:
 
     @functools.cached_property
     def n(self) -> NDArray[np.int64]:
-        """How many seeds each cell has."""
+        """Number of seeds of each cell."""
         return self.present.sum(axis=1)
 
     @property
     def has_accuracy(self) -> bool:
-        """Whether any run has an accuracy; rows of `train` may hold costs only."""
+        """Whether any run has an accuracy; rows of `train` may contain costs only."""
         return bool(np.isfinite(self.column("accuracy")).any())
 
     def mean(self, name: str) -> Floats:
-        """Return a column's mean over the seeds that are there, NaN for absent cells."""
+        """Return a column's mean over the present seeds, NaN for absent cells."""
         if name not in self._means:
             self._means[name] = _divide(self._sum(self.column(name)), self.n)
         return self._means[name]
 
     def _sum(self, values: Floats) -> Floats:
-        # One seed after the other, as the benchmark's own package adds them.
+        # The seeds are added in order, as in the benchmark's package.
         total = np.zeros(len(values))
         for place in range(len(self.seeds)):
             total += np.where(self.present[:, place], values[:, place], 0.0)
@@ -121,9 +121,9 @@ class Group:
         }
 
     def network_cost(self, name: Literal["params_m", "mflops"]) -> Floats:
-        """A cost of each network, the benchmark's own where the source has none.
+        """Return a cost of each network: from the source, else from the benchmark.
 
-        It does not depend on the seed unless records err; then the trusted one tells.
+        The cost is equal for all seeds unless a record is wrong; then `TRUSTED_SEED` is used.
         """
         cost = self.mean(name)
         if TRUSTED_SEED in self.seeds:
@@ -141,7 +141,7 @@ class Group:
 
     @functools.cached_property
     def latency(self) -> Floats:
-        """Each network's mean latency in seconds over the seeds that measured one."""
+        """Mean latency of each network in seconds, over the seeds with a measurement."""
         values = self.column("latency_s")
         measured = values > 0
         return _divide(self._sum(np.where(measured, values, 0.0)), measured.sum(axis=1))
@@ -161,17 +161,17 @@ class Group:
         return 1 + len(self._ascending) - better
 
     def percentile(self, cells: NDArray[np.int64]) -> Floats:
-        """Return the percentage of the table's cells whose mean accuracy is lower."""
+        """Return the percentage of the table's cells with a lower mean accuracy."""
         lower = np.searchsorted(self._ascending, self._comparable[cells], side="left")
         return 100.0 * lower / len(self._ascending)
 
     def lacking(self, index: int, table: str) -> MissingDataError:
-        """Return an error that says which cells a table holds where `index` is not."""
+        """Return an error for a missing cell `index` that names cells of the table."""
         classes = functional_classes("exact")
         equal = self.index[classes[self.index] == classes[index]]
         instead = f"cell {equal[0]} is the same function; " if len(equal) else ""
         return MissingDataError(
-            f"{table} holds no value of cell {index} for {self.key}; {instead}it holds "
+            f"{table} has no value of cell {index} for {self.key}; {instead}it contains "
             f"{len(self.index)} cells, among them {', '.join(map(str, self.index[:_SHOWN]))}"
         )
 

@@ -1,8 +1,8 @@
-"""How a table lies on disk: one Parquet file, one row group per (data set, split, epochs).
+"""Layout of a table on disk: one Parquet file, one row group per (data set, split, epochs).
 
-A long table of accuracies sorted that way is an ordinary Parquet file to everyone else, and lets
-one question read one row group's two or three columns. Other long tables (a run's
-``results.parquet``, a frame in memory) have no such order and are grouped when they are read.
+Any Parquet reader can read this file. Because it is sorted, a query reads only two or three columns
+of one row group. Other long tables (a run's ``results.parquet``, a frame in memory) are not sorted
+and are grouped when they are read.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _METADATA: Final = b"rebench.benchmark"
 
 
 class Key(NamedTuple):
-    """One group of a table: what was trained on, what was measured, after how many epochs."""
+    """Group of a table: the training data set, the measured split, the number of epochs."""
 
     dataset: str
     split: str
@@ -66,7 +66,7 @@ class Key(NamedTuple):
 class CurveArrays:
     """Metrics after every epoch, NaN where it was not evaluated; seconds of each epoch.
 
-    `seconds` is None where every epoch took the same time, which the table itself says.
+    If all epochs took the same time, `seconds` is None; the table contains that time.
     """
 
     accuracy: Floats
@@ -75,7 +75,7 @@ class CurveArrays:
 
 
 class CurveSource(Protocol):
-    """Where a table's curves come from."""
+    """Source of a table's curves."""
 
     def of(self, index: int) -> dict[tuple[Key, int], CurveArrays]:
         """Return the curves of one cell by ((data set, split, epochs), seed)."""
@@ -85,7 +85,7 @@ class CurveSource(Protocol):
 
 
 class FrameSource:
-    """A long table in memory, whose values are checked."""
+    """Long table in memory, with checked values."""
 
     def __init__(self, frame: pd.DataFrame, *, name: str, origin: str) -> None:
         self.name, self.origin = name, origin
@@ -114,12 +114,12 @@ class FrameSource:
 
 
 def is_indexed(file: ParquetFile) -> bool:
-    """Return whether `write_table` wrote a Parquet file: it can then be read in groups."""
+    """Return whether `write_table` wrote a Parquet file, so that it can be read in groups."""
     return _METADATA in file.metadata
 
 
 class ParquetSource:
-    """A table written by `write_table`: the footer is read at once, columns when asked for."""
+    """Table written by `write_table`: the footer is read at once, columns when needed."""
 
     def __init__(self, file: ParquetFile) -> None:
         self._file = file
@@ -133,7 +133,7 @@ class ParquetSource:
         self.columns = tuple(self._file.schema.names)
         if self._file.groups != len(self.keys):
             raise StoreError(
-                f"{file.path} is damaged (it names {len(self.keys)} groups and holds "
+                f"{file.path} is damaged (it names {len(self.keys)} groups and has "
                 f"{self._file.groups}): {INGEST_AGAIN}"
             )
 
@@ -161,12 +161,12 @@ class ParquetSource:
         return table.to_pandas()
 
 
-# Where a table's columns come from.
+# Source of a table's columns.
 Source: TypeAlias = FrameSource | ParquetSource
 
 
 def missing_group(name: str, keys: Sequence[Key], key: Key) -> InputError:
-    """Return an error that says which part of `key` the table called `name` does not hold."""
+    """Return an error that names the part of `key` that is not in the table `name`."""
     options = (
         ("data set", key.dataset, {k.dataset for k in keys}),
         ("split", key.split, {k.split for k in keys if k.dataset == key.dataset}),
@@ -176,7 +176,7 @@ def missing_group(name: str, keys: Sequence[Key], key: Key) -> InputError:
             return UnknownNameError(f"{kind} of {name}", value, valid)
     epochs = sorted({k.epochs for k in keys if k[:2] == key[:2]})
     return InputError(
-        f"{name} holds {key.dataset}, {key.split} after "
+        f"{name} has {key.dataset}, {key.split} after "
         f"{' or '.join(map(str, epochs))} epochs, got {key.epochs}"
     )
 
@@ -199,7 +199,7 @@ def write_table(
         name: the name of the table.
         origin: ``published``, ``retrained`` or ``generated``.
         metadata: further entries of the file's metadata.
-        options: of `pyarrow.parquet.ParquetWriter`, where other encodings make a file smaller.
+        options: of `pyarrow.parquet.ParquetWriter`, such as encodings for a smaller file.
     """
     typed = check_once(check_values(frame, name), name)
     for dataset in typed["dataset"].unique():
@@ -227,7 +227,7 @@ def write_table(
 def write_rows(
     path: Path, rows: pd.DataFrame, metadata: Mapping[bytes, bytes] | None = None
 ) -> None:
-    """Write checked long rows, of any recipes, as they are: no table of groups."""
+    """Write checked long rows of any recipes, unsorted and without groups."""
     columns = {column.name: column.kind for column in COLUMNS if column.name in rows.columns}
     schema = pa.schema(columns, metadata=metadata)
     table = pa.Table.from_pandas(rows[list(columns)], schema, preserve_index=False)
@@ -241,8 +241,8 @@ def _key(dataset: object, split: object, epochs: int) -> Key:
 def curves_path(path: Path) -> Path:
     """Return where the per-epoch curves of the table at `path` are.
 
-    They are beside it, or, of a table in a folder ``tables``, in a folder ``curves`` beside that
-    folder: each folder then holds files with equal columns.
+    They are in the same folder. For a table in a folder ``tables`` they are in a folder ``curves``
+    next to it, if that exists: each folder then contains files with equal columns.
     """
     curves = path.parent.parent / "curves"
     if path.parent.name == "tables" and curves.is_dir():

@@ -1,4 +1,4 @@
-"""CSV and Parquet files by others: a long table, or means with a column per data set."""
+"""Read CSV and Parquet files by others: a long table, or means with a column per data set."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["TEXTS", "check_digest", "long_rows", "read_csv", "read_long_file", "write_csv"]
 
 _DATASETS: Final = {name.lower().replace("-", "_"): name for name in BENCHMARK}
-# Columns of means as they are passed around, `-` or `_` between their words: name -> (data set,
-# split). A plain "test" is the split that papers report, "cifar10 valid" that of half the images.
+# Usual columns of means, with `-` or `_` between words: name -> (data set, split). "test" is the
+# split that papers report; "cifar10 valid" is the result of training on half of the images.
 _MEAN_COLUMNS: Final = {
     **{
         f"{name}_{split.replace('-', '_')}": (dataset, split)
@@ -37,7 +37,7 @@ _MEAN_COLUMNS: Final = {
     "cifar10_valid": ("cifar10-valid", "x-valid"),
 }
 _USUAL_EPOCHS: Final = 200
-# How the names of text files end; the mark between their values is looked for.
+# Suffixes of text files; the separator between values is detected.
 TEXTS: Final = (".csv", ".tsv")
 
 
@@ -54,7 +54,7 @@ def read_long_file(
         path: the file.
         epochs: see `long_rows`.
         fractions: whether accuracies are shares of 1, not percent.
-        naming: other names of its columns, and values that all rows share.
+        naming: the names of the columns in the file, and values for all rows.
     """
     frame = read_csv(path) if path.suffix in TEXTS else ParquetFile(path).frame()
     rows = naming.rows(frame, str(path)) if naming else long_rows(frame, path, epochs=epochs)
@@ -62,7 +62,7 @@ def read_long_file(
 
 
 def read_csv(path: Path) -> pd.DataFrame:
-    """What a CSV file holds, held against the digest beside it, if there is one."""
+    """Return the content of a CSV file, checked against its digest file, if that exists."""
     import pandas as pd
 
     data = path.read_bytes()
@@ -76,20 +76,20 @@ def read_csv(path: Path) -> pd.DataFrame:
     separator = next((mark for mark in ",;\t" if mark in header), ",")
     check_names(header.split(separator), str(path))
     try:
-        # Pandas 2 reads the last digits of a number exactly only if it is asked to.
+        # Pandas 2 needs this option to read the last digits of a number exactly.
         exact: dict[str, Any] = {"float_precision": "round_trip"} if pd.__version__ < "3" else {}
         frame: pd.DataFrame = pd.read_csv(io.BytesIO(text), sep=separator, **exact)
     except (pd.errors.ParserError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} is not readable as csv in UTF-8: {error}") from error
+        raise InputError(f"{path} is not a valid CSV file in UTF-8: {error}") from error
     return frame
 
 
 def write_csv(
     frames: Iterable[pd.DataFrame], path: Path, on_rows: Callable[[int], object] = lambda _: None
 ) -> int:
-    """Write frames as one CSV file and, beside it, its digest as ``sha256sum`` writes one.
+    """Write frames as one CSV file and, next to it, its digest in the format of ``sha256sum``.
 
-    Returns how many rows it has, and calls `on_rows` with how many it has so far.
+    Returns the number of rows, and calls `on_rows` with the number of rows so far.
     """
     digest, rows = hashlib.sha256(), 0
     with atomic_file(path) as unfinished, unfinished.open("wb") as file:
@@ -104,14 +104,14 @@ def write_csv(
 
 
 def check_digest(path: Path, data: bytes) -> bool:
-    """Hold the content of a file against the digest beside it; False where there is none."""
+    """Check the content of a file against its digest file; return False without a digest file."""
     beside = _digest_path(path)
     if not beside.is_file():
         return False
     if beside.read_text("utf-8").split()[:1] != [hashlib.sha256(data).hexdigest()]:
         raise StoreError(
-            f"{path} is not what {beside.name} says: damaged or edited since. Write it again, or "
-            f"remove {beside.name} if it was edited on purpose"
+            f"{path} does not match {beside.name}: the file is damaged or was edited. Write it "
+            f"again, or remove {beside.name} if the edit was intended"
         )
     return True
 
@@ -121,16 +121,16 @@ def _digest_path(path: Path) -> Path:
 
 
 def long_rows(frame: pd.DataFrame, path: Path, *, epochs: int | None = None) -> pd.DataFrame:
-    """The long table that a file holds, long or wide.
+    """Return the long table in a long or wide file.
 
     The columns are `index` or `arch`, dataset, split, epochs, seed, accuracy and perhaps loss; or
     `index` or `arch` and columns of means over seeds, such as ``cifar10_ori_test`` and
     ``imagenet16-120-test``. A mean gets the seed -1: its seeds are not known.
 
     Args:
-        frame: what the file holds.
-        path: its name, for messages.
-        epochs: after how many epochs means were taken, 200 by default; of means only.
+        frame: the content of the file.
+        path: the file, for messages.
+        epochs: the number of epochs of the means (default 200); for means only.
     """
     if frame.index.name == "arch":
         frame = frame.reset_index()
@@ -140,7 +140,7 @@ def long_rows(frame: pd.DataFrame, path: Path, *, epochs: int | None = None) -> 
     if wide and "accuracy" not in frame.columns:
         return _melted(frame, wide, path, epochs or _USUAL_EPOCHS)
     if epochs is not None:
-        raise InputError(f"{path} says itself after how many epochs: --epochs is for means alone")
+        raise InputError(f"{path} has a column epochs: remove --epochs; it is for files of means")
     return frame
 
 
@@ -152,7 +152,7 @@ def _melted(frame: pd.DataFrame, wide: list[str], path: Path, epochs: int) -> pd
     import pandas as pd
 
     if "index" not in frame.columns:
-        raise InputError(f"{path}: means need a column index or arch")
+        raise InputError(f"{path}: a file of means needs a column index or arch")
     parts = []
     for name in wide:
         dataset, split = _MEAN_COLUMNS[_words(name)]

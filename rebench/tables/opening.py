@@ -1,7 +1,7 @@
-"""The one door to a table: what a name means, and its rows as they are now.
+"""Functions that open a table by its name.
 
-A run is collected first if its records are no longer those of its tables, so that no two commands
-answer from different records. Every module and command that is given a table by name opens it here.
+A run is collected first if its records changed since its tables were made. So all commands use the
+same records. Every module and command that takes the name of a table opens the table here.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _RESULTS: Final = "results.parquet"
 
 @dataclass(frozen=True, kw_only=True)
 class _Named:
-    """What a name stands for: a file, all of it or one recipe."""
+    """File that a name refers to, with all recipes or one recipe."""
 
     name: str
     file: Path
@@ -58,7 +58,7 @@ class _Named:
 
     @functools.cached_property
     def parquet(self) -> ParquetFile | None:
-        """The file, if it is one of Parquet's."""
+        """The file, if it is a Parquet file."""
         if self.file.suffix in TEXTS:
             return None
         is_run = self.file.name == _RESULTS
@@ -77,7 +77,7 @@ class _Named:
 
     @property
     def rows(self) -> pd.DataFrame:
-        """The rows that are meant."""
+        """The rows of the named recipe, or all rows."""
         if self.recipe is None:
             return self.every_row
         if "recipe" not in self.every_row.columns:
@@ -86,11 +86,11 @@ class _Named:
 
     @property
     def recipes(self) -> list[str]:
-        """The recipes that are meant; none where no row says by which it was trained."""
+        """The named recipe, or all recipes; empty without a column of recipes."""
         if self.recipe is not None:
             return [self.recipe]
         if self.parquet is not None and "recipe" not in self.parquet.schema.names:
-            return []  # and no row needs to be read
+            return []  # without reading any row
         rows = self.every_row
         return list(map(str, rows["recipe"].unique())) if "recipe" in rows.columns else []
 
@@ -105,7 +105,7 @@ class _Named:
         return Table(FrameSource(check_once(rows, self.label), name=self.label, origin="given"))
 
     def tables(self) -> dict[str | None, Table]:
-        """A table of every recipe, read once; of a table of none, itself."""
+        """Return a table per recipe, read once; without recipes, the whole table."""
         if not self.recipes:
             return {None: self.table()}
         parts = self.rows.groupby("recipe", observed=True, sort=False)
@@ -126,24 +126,24 @@ class _Named:
 
 @checked
 def open_table(name: str | Path, *, recipe: str | None = None) -> Table:
-    """The table that `name` means.
+    """Open the table called `name`.
 
     Args:
         name: a run's folder (collected first if its records are newer), a Parquet or CSV file, a
-            released table's name, or a Parquet file's name without its end; any of them followed by
-            ``@RECIPE``.
-        recipe: whose trials to take from a table that holds several recipes.
+            released table's name, or a Parquet file's name without its suffix. ``@RECIPE`` may
+            follow.
+        recipe: the recipe to take from a table of several recipes.
     """
     return _find(name, recipe).table()
 
 
 @checked
 def open_any(name: str | Path, *, recipe: str | None = None) -> Table | Recipes:
-    """Open a table (see `open_table`); of several recipes, all of them, each a table.
+    """Open a table (see `open_table`), or all tables if the name has several recipes.
 
     Args:
-        name: as for `open_table`.
-        recipe: whose trials to take from a table that holds several recipes.
+        name: see `open_table`.
+        recipe: the recipe to take from a table of several recipes.
     """
     named = _find(name, recipe)
     if len(named.recipes) < 2:
@@ -153,13 +153,13 @@ def open_any(name: str | Path, *, recipe: str | None = None) -> Table | Recipes:
 
 @checked
 def open_recipes(name: str | Path) -> dict[str | None, Table]:
-    """A table of every recipe that `name` holds, read once; of a table of none, itself."""
+    """Return a table per recipe of `name`, read once; without recipes, the whole table."""
     return _find(name).tables()
 
 
 @checked
 def read_rows(name: str | Path, *, recipe: str | None = None) -> pd.DataFrame:
-    """All rows of the table that `name` means, of every recipe or one, as a long frame.
+    """Return the rows of the table `name`, of one or all recipes, as a long frame.
 
     Data sets have the benchmark's names; texts are plain objects.
     """
@@ -171,7 +171,7 @@ def read_curves(name: str | Path, *, recipe: str | None = None) -> Iterator[pd.D
     """Yield the curves of every trial as long rows, some trials at a time.
 
     Columns: trial_id, index, dataset, recipe, seed, split, epoch, what (accuracy in percent, or
-    loss), value. What was not evaluated after an epoch has no row.
+    loss), value. An epoch without an evaluation has no row.
     """
     named = _find(name, recipe)
     rows = named.rows
@@ -191,18 +191,18 @@ def read_curves(name: str | Path, *, recipe: str | None = None) -> Iterator[pd.D
 
 
 def recipes_of(name: str | Path) -> list[str]:
-    """The recipes of a table's rows; empty where no row says by which it was trained."""
+    """Return the recipes of a table's rows; empty without a column of recipes."""
     return _find(name).recipes
 
 
 def released_tables() -> dict[str, Path]:
-    """The tables that come with this package: name -> file."""
+    """Return the tables in this package: name -> file."""
     files = sorted(_RELEASED.glob("*.parquet"), key=lambda path: path.stem)
     return {path.stem: path for path in files if not path.stem.endswith(".curves")}
 
 
 def table_label(name: str, others: Collection[str] = ()) -> str:
-    """What tables and figures call the table `name`, unlike the labels of the others."""
+    """Return a label for the table `name`, different from the labels in `others`."""
     label = Path(name).name.removesuffix(".parquet").removesuffix(".csv")
     number = 2
     unique = label
@@ -212,7 +212,7 @@ def table_label(name: str, others: Collection[str] = ()) -> str:
 
 
 def _find(given: str | Path, recipe: str | None = None) -> _Named:
-    """Return the file and the recipe of a name; a recipe in the name counts before `recipe`."""
+    """Return the file and the recipe of a name; a recipe in the name overrides `recipe`."""
     name, released = str(given), released_tables()
     before, at, own = name.rpartition("@")
     for place, wanted in ((name, recipe), *(((before, own or recipe),) if at else ())):
@@ -225,28 +225,28 @@ def _find(given: str | Path, recipe: str | None = None) -> _Named:
             return _Named(name=place, file=written, recipe=wanted)
     place = before if at else name
     if "@" in place:
-        raise MissingDataError(f"no table at {place}; one recipe follows a table: NAME@RECIPE")
+        raise MissingDataError(f"no table at {place}; write a table and one recipe as NAME@RECIPE")
     if Path(place).name == place and not Path(place).suffix:
         raise UnknownNameError("table", place, released)
     raise MissingDataError(
         f"no table at {place}; give a run's folder, a Parquet or CSV file or a released table "
-        f"({', '.join(released) or 'there is none'}). "
-        f"`rebench table ingest SOURCE --out {place}` makes one of the benchmark's files"
+        f"({', '.join(released) or 'none is installed'}). "
+        f"`rebench table ingest SOURCE --out {place}` makes a table of the benchmark's files"
     )
 
 
 def _file_of(path: Path) -> Path:
-    """The file that a path means: of a run its results, collected from its records."""
+    """Return the file of a path: for a run its results, collected from its records."""
     if path.is_file():
-        # Results beside the records that they were collected from are those of the run.
+        # Results next to a folder of records belong to a run.
         beside_records = path.name == _RESULTS and (path.parent / "results").is_dir()
         return _fresh_results(path.parent) if beside_records else path
     return _fresh_results(path)
 
 
 def _fresh_results(run: Path) -> Path:
-    """``results.parquet`` of a run, collected if its records are not those it is of."""
-    # With pydantic, and all that reads records: a table without records needs neither.
+    """Return ``results.parquet`` of a run, collected first if the records changed."""
+    # Imported here: a table without records needs neither pydantic nor the code for records.
     from rebench.tables.collected import current, newest_shard_ns
     from rebench.tables.collecting import collect
 
@@ -257,7 +257,7 @@ def _fresh_results(run: Path) -> Path:
         raise InputError(f"{run} is not a run: it has neither records nor {_RESULTS}{inside}")
     if newest_ns is None:
         return built
-    # Who may only read can still see that no record is newer.
+    # Without write permission, the times of the files show whether a record is newer.
     as_new = built.is_file() and built.stat().st_mtime_ns >= newest_ns
     made = current(run)
     if made is None and not (as_new and not os.access(run, os.W_OK)):
@@ -267,9 +267,9 @@ def _fresh_results(run: Path) -> Path:
     return built
 
 
-@functools.cache  # once is enough
+@functools.cache  # each warning once
 def _say_damaged(run: Path, places: tuple[str, ...]) -> None:
     _log.warning(
-        "%s: damaged lines are left out (%d, the first %s): `rebench collect %s` says what to do",
+        "%s: damaged lines are left out (%d, the first %s): `rebench collect %s` gives details",
         run, len(places), places[0], run,
     )  # fmt: skip

@@ -1,9 +1,9 @@
-"""Parquet files that notice damage: every byte that is read is held against a digest.
+"""Parquet files with digests: every byte that is read is verified.
 
-The footer holds, under one key of its metadata, a digest of every column chunk and, last, one of
-the footer itself with its own digest as zeros. The footer is verified when a file is opened, a
-chunk when it is first read. Pages carry Parquet's own checksums too, for other readers. A file
-without digests (by others, or by version 0.1.0) is read as it is.
+One key of the footer's metadata contains a digest of every column chunk and a digest of the footer
+itself. The latter is computed with zeros in its place. The footer is verified when a file is
+opened, a chunk when it is first read. Pages also have Parquet's checksums, for other readers. A
+file without digests (by others, or by version 0.1.0) is read without verification.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __all__ = [
     "write_parquet",
 ]
 
-# What mends a damaged file of the benchmark's.
+# The remedy for a damaged file of the benchmark.
 INGEST_AGAIN: Final = "`rebench table ingest` writes it again, or fetch it again"
 
 _log = logging.getLogger("rebench.tables")
@@ -48,30 +48,30 @@ _KEY: Final = b"rebench.digests"
 _DIGITS: Final = 32
 _TAIL_BYTES: Final = 8  # the footer's length and Parquet's mark
 _GROUP_ROWS: Final = 1 << 20
-# Readers take time with the square of it.
+# The time to read a file grows with the square of this number.
 _MOST_COLUMNS: Final = 50_000
 
 
-@functools.cache  # once a file is enough
+@functools.cache  # one warning per file
 def say_unverified(path: Path) -> None:
-    """Say that nothing tells whether a file is what was written."""
+    """Warn that a file has no digest, so damage cannot be detected."""
     _log.warning(
-        "%s is not verified: it carries no digest, as `rebench export table` writes one",
+        "%s is not verified: it has no digest; `rebench export table` writes a file with a digest",
         path,
     )
 
 
 def collect_again(run: Path) -> str:
-    """Return what mends a damaged file of a run, for messages."""
+    """Return the remedy for a damaged file of a run, for messages."""
     return f"`rebench collect {run}` writes it again"
 
 
 def check_names(names: Sequence[str], file: str) -> None:
-    """Raise InputError for a file with more columns than a table may have, or two of a name."""
+    """Raise InputError for a file with too many columns, or with two columns of one name."""
     if len(names) > _MOST_COLUMNS:
         raise InputError(
-            f"{file} has {len(names)} columns, and a table may have {_MOST_COLUMNS}: leave out"
-            " those that say nothing of a run"
+            f"{file} has {len(names)} columns; at most {_MOST_COLUMNS} are accepted: remove the"
+            " columns that do not describe a run"
         )
     twice = sorted(name for name, count in Counter(names).items() if count > 1)
     if twice:
@@ -84,14 +84,14 @@ def write_parquet(
     schema: pa.Schema,
     **options: Any,
 ) -> None:
-    """Write tables with their digests, each as a row group (or as several if it is very long).
+    """Write tables with their digests, each as a row group (several if the table is very long).
 
-    Columns that are ours get their meaning and unit as metadata.
+    Known columns get their meaning and unit as metadata.
 
     Args:
-        path: the file, which appears whole or not at all.
-        tables: in order; an empty one is passed over.
-        schema: of all of them, with the metadata to write.
+        path: the file; it is written completely or not at all.
+        tables: the tables in order; empty tables are skipped.
+        schema: the schema of all tables, with the metadata to write.
         options: of `pyarrow.parquet.ParquetWriter`.
     """
     schema = described(schema)
@@ -110,7 +110,7 @@ def write_parquet(
 
 
 def _seal(path: Path) -> None:
-    """Put digests where the writer left zeros."""
+    """Replace the zeros in the footer by digests."""
     with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as content:
         metadata = pq.read_metadata(path)
         start, end = _footer(content)
@@ -142,9 +142,9 @@ def _span(metadata: pq.FileMetaData, chunk: int) -> tuple[int, int]:
 
 
 class ParquetFile:
-    """A Parquet file that is read a row group and a column at a time, and verified.
+    """Parquet file that is read a row group and a column at a time, and verified.
 
-    `remedy` is what to do if it is damaged, for messages.
+    `remedy` is the remedy for a damaged file, for messages.
     """
 
     def __init__(self, path: Path, remedy: str = INGEST_AGAIN) -> None:
@@ -173,27 +173,27 @@ class ParquetFile:
 
     @property
     def groups(self) -> int:
-        """How many row groups the file has."""
+        """The number of row groups in the file."""
         return self._file.num_row_groups
 
     @property
     def digest(self) -> str:
-        """The digest of the footer, and so of all that it has digests of; empty without any."""
+        """The digest of the footer, which contains all other digests; empty without digests."""
         return (self._digests or b"")[-_DIGITS:].decode()
 
     def verify(self) -> None:
-        """Raise StoreError unless every column is what was written."""
+        """Raise StoreError if any column is damaged."""
         if self._digests is not None:
             self._verify(self._digests, range(self.groups), self.schema.names)
 
     def largest(self, column: str) -> np.ndarray:
-        """Return the largest value of a column in every row group, as the footer tells it."""
+        """Return the largest value of a column in every row group, from the footer."""
         place = self.schema.get_field_index(column)
         largest = []
         for group in range(self.groups):
             chunk = self._file.metadata.row_group(group).column(place)
             if chunk.statistics is None:
-                raise self._damaged(f"its footer does not tell the largest {column}")
+                raise self._damaged(f"its footer lacks the largest {column}")
             largest.append(chunk.statistics.max)
         return np.array(largest)
 
@@ -213,7 +213,7 @@ class ParquetFile:
             raise self._damaged(_line(error)) from error
 
     def frame(self) -> pd.DataFrame:
-        """The whole file as a frame."""
+        """Return the whole file as a frame."""
         return self.read().to_pandas()
 
     def _verify_footer(self, digests: bytes) -> None:
@@ -223,7 +223,7 @@ class ParquetFile:
         told = footer[place : place + _DIGITS]
         blank = footer[:place] + b"0" * _DIGITS + footer[place + _DIGITS :]
         if _digest(blank) != told:
-            raise self._damaged("its footer is not what was written")
+            raise self._damaged("its footer does not match its digest")
 
     def _verify(self, digests: bytes, groups: Sequence[int], columns: Sequence[str]) -> None:
         for group, name in itertools.product(groups, columns):
@@ -233,7 +233,7 @@ class ParquetFile:
             start, stop = _span(self._file.metadata, chunk)
             told = digests[chunk * _DIGITS : (chunk + 1) * _DIGITS]
             if _digest(self._content[start:stop]) != told:
-                raise self._damaged(f"column {name} is not what was written")
+                raise self._damaged(f"column {name} does not match its digest")
             self._verified.add(chunk)
 
     def _damaged(self, what: str) -> StoreError:

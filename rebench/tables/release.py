@@ -30,7 +30,7 @@ class Release:
     """The description of a table: where its numbers come from, and how they may be used.
 
     Attributes:
-        title: what was trained, in a line.
+        title: a description of the training, in a line.
         trials: the number of records in the table.
         records_sha256: digest of these records (`records_digest`).
         environments: the versions that trained them.
@@ -72,7 +72,7 @@ def release(
     Args:
         run: the folder of the run.
         path: the file of the table.
-        title: what was trained, in a line.
+        title: a description of the training, in a line.
         licence: the licence of the numbers.
         cite: the publications to cite.
         notes: how to read the numbers, and their limits.
@@ -104,7 +104,7 @@ def release(
 
 
 def _training(trials: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """Return the settings of trials by name; several values of one setting side by side."""
+    """Return the settings of trials by name; several values are joined by "or"."""
     found: dict[str, set[str]] = {}
     for trial in trials:
         own = Protocol.model_validate(trial.get("protocol", {}))
@@ -127,17 +127,17 @@ def _training(trials: Iterable[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def records_digest(records: Iterable[dict[str, Any]]) -> str:
-    """Return the SHA-256 of records, whatever shards they stand in and in whatever order."""
+    """Return the SHA-256 of records, independent of their shards and their order."""
     lines = sorted(json.dumps(record, sort_keys=True, separators=(",", ":")) for record in records)
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
 def release_of(path: Path) -> Release | None:
-    """Return the description in a Parquet file; None where it has none."""
+    """Return the description in a Parquet file; None without a description."""
     told = ParquetFile(path).metadata.get(_KEY)
     if told is None:
         return None
     try:
         return TypeAdapter(Release).validate_json(told)
     except ValidationError as error:
-        raise StoreError(f"{path} is damaged: its provenance is not what was written") from error
+        raise StoreError(f"{path} is damaged (invalid description): fetch it again") from error

@@ -17,26 +17,26 @@ _NETWORK: Final = ("channels", "cells_per_stage", "network")
 
 
 def retrained_frame(frame: pd.DataFrame, recipe: str | None, name: str) -> pd.DataFrame:
-    """The trials of one recipe as a long table.
+    """Return the trials of one recipe as a long table.
 
     Args:
         frame: rows of ``results.parquet``, with the names of `in_words_of_benchmark`.
-        recipe: the label; it may be None where there is only one.
-        name: what messages call the table.
+        recipe: the label of the recipe; it may be None if the table has one recipe.
+        name: the name of the table in messages.
     """
     labels = sorted({str(label) for label in frame["recipe"].unique()})
     if recipe is None and len(labels) > 1:
         raise InputError(
-            f"{name} holds several recipes, choose one, such as {name}@{labels[0]}; "
-            f"there are {', '.join(labels)}"
+            f"{name} has several recipes: {', '.join(labels)}. "
+            f"Choose one, such as {name}@{labels[0]}"
         )
     rows = frame if recipe is None else of_recipe(frame, recipe, name)
     columns = [column for column in _NETWORK if column in rows.columns]
     if any(len(rows[column].unique()) > 1 for column in columns):
         networks = rows[columns].drop_duplicates()
         raise InputError(
-            f"{name} holds trials of {len(networks)} networks, which no table can mix: "
-            f"{networks.to_dict('records')}; give Table.from_frame the rows of one"
+            f"{name} has trials of {len(networks)} networks: {networks.to_dict('records')}. "
+            f"A table contains one network: pass the rows of one network to Table.from_frame"
         )
     if "seconds" in rows.columns and "epoch_seconds" not in rows.columns:
         rows = rows.assign(epoch_seconds=rows["seconds"] / rows["epochs"])
@@ -44,10 +44,10 @@ def retrained_frame(frame: pd.DataFrame, recipe: str | None, name: str) -> pd.Da
 
 
 def in_words_of_benchmark(rows: pd.DataFrame) -> pd.DataFrame:
-    """Rows of recipes as the benchmark would have them; those of no recipe are as they are.
+    """Return rows of recipes under the benchmark's names; other rows are unchanged.
 
-    A data set trained on half its images is ``cifar10-valid``, and a trial's time is that of its
-    training: its evaluations were not timed.
+    A data set trained on half of its images becomes ``cifar10-valid``. The time of a trial is its
+    training time: evaluations were not timed.
     """
     if "recipe" not in rows.columns:
         return rows
@@ -62,18 +62,18 @@ def in_words_of_benchmark(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def of_recipe(frame: pd.DataFrame, recipe: str, name: str) -> pd.DataFrame:
-    """The rows of one recipe of the table called `name`."""
+    """Return the rows of one recipe of the table called `name`."""
     labels = [str(label) for label in frame["recipe"].unique()]
     return frame[frame["recipe"] == label_of(recipe, labels, name)]
 
 
 def label_of(recipe: str, labels: Collection[str], name: str) -> str:
-    """The label of the table called `name` that a recipe has, however it is spelt."""
+    """Return the label of a recipe in the table called `name`, for any spelling."""
     if recipe in labels:
         return recipe
-    from rebench.runs import RecipeSpec  # with pydantic; most labels are spelt as they are
+    from rebench.runs import RecipeSpec  # slow (pydantic); most labels match above
 
-    with contextlib.suppress(InputError):  # a name that another program gave
+    with contextlib.suppress(InputError):  # a name by another program
         spelt = RecipeSpec.parse(recipe).label
         if spelt in labels:
             return spelt

@@ -1,7 +1,7 @@
-"""SQL over tables, by DuckDB where it is installed: a question of the rows that it is handed.
+"""SQL queries of tables with DuckDB, if it is installed.
 
-A query sees these tables and nothing else: no file, no network, no extension, no settings. Its
-answer is bounded in DuckDB, before it becomes objects of Python.
+A query can read only the given tables: no file, no network, no extension, no settings. The size of
+the answer is limited in DuckDB, before it is converted to Python objects.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ _LIMITS: Final[dict[str, str | bool | int | float | list[str]]] = {
     "threads": 2,
 }
 _TIME_LIMIT_S: Final = 60.0
-# How long an interrupted query may go on.
+# The time that an interrupted query gets to stop.
 _GRACE_S: Final = 2.0
 _MOST_ROWS: Final = 1_000_000
 _MOST_CHARACTERS: Final = 1 << 28
-# DuckDB counts its tables, not the values that its functions make.
+# DuckDB limits the memory of its tables, not of the values that its functions make.
 _MOST_BYTES: Final = 3 << 30
-# Types whose values are short; those of any other are measured.
+# Types with short values; the values of other types are measured.
 _SHORT: Final = re.compile(r"(U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|FLOAT|DOUBLE|BOOLEAN|DATE|TIME.*)")
 
 
 def query_sql(
     text: str, tables: Mapping[str, pd.DataFrame], *, time_limit_s: float = _TIME_LIMIT_S
 ) -> list[dict[str, Any]]:
-    """Return the rows of a query in which every table is known by its name."""
+    """Return the rows of a query; `tables` gives the tables by name."""
     try:
         import duckdb
     except ImportError as error:
@@ -48,7 +48,7 @@ def query_sql(
             "SQL needs DuckDB: pip install 'nas-rebench[sql]' (or pip install duckdb)"
         ) from error
     known = ", ".join(f"{name} ({', '.join(rows.columns)})" for name, rows in tables.items())
-    less = f"Ask for less with a LIMIT, a WHERE or fewer columns of {known}"
+    less = f"Reduce the query with a LIMIT, a WHERE or fewer columns of {known}"
     connection = duckdb.connect(config=_LIMITS)
     for name, rows in tables.items():
         connection.register(name, rows)
@@ -58,12 +58,10 @@ def query_sql(
         with bounded_memory("the query", most_bytes=_MOST_BYTES):
             return asked.within(time_limit_s)
     except (duckdb.InterruptException, TimeoutError) as error:
-        raise InputError(
-            f"the query took more than the {time_limit_s:g} s that it may take. {less}"
-        ) from error
+        raise InputError(f"the query exceeded the limit of {time_limit_s:g} s. {less}") from error
     except (duckdb.OutOfMemoryException, UnsafeFileError) as error:
         raise InputError(
-            f"the query takes more than the {_MOST_BYTES >> 30} GB of memory that it may. {less}"
+            f"the query exceeded the limit of {_MOST_BYTES >> 30} GB of memory. {less}"
         ) from error
     except (duckdb.Error, RuntimeError) as error:
         first = str(error).partition("\n")[0]
@@ -71,9 +69,9 @@ def query_sql(
 
 
 class _Asked(threading.Thread):
-    """A query that is being answered, in a thread that the process does not wait for.
+    """Thread that runs a query; the process does not wait for it.
 
-    DuckDB looks for an interruption between pieces of its work, and within some functions never.
+    DuckDB checks for an interruption only between steps of its work, and never in some functions.
     """
 
     def __init__(self, connection: Any, *question: str) -> None:
@@ -86,11 +84,11 @@ class _Asked(threading.Thread):
         try:
             with self._connection:
                 self._rows = _answer(self._connection, *self._question)
-        except Exception as error:  # noqa: BLE001 - raised where it is waited for
+        except Exception as error:  # noqa: BLE001 - raised in `within`
             self._error = error
 
     def within(self, seconds: float) -> list[dict[str, Any]]:
-        """The rows, or the error of the query; raise TimeoutError if it has none in time."""
+        """Return the rows or raise the error of the query; raise TimeoutError after `seconds`."""
         self.start()
         self.join(seconds)
         if self.is_alive():
@@ -104,10 +102,10 @@ class _Asked(threading.Thread):
 
 
 def _answer(connection: Any, text: str, known: str, less: str) -> list[dict[str, Any]]:
-    """The rows of a query, held in DuckDB until it is known how many and how long they are."""
+    """Return the rows of a query, after DuckDB has checked their number and size."""
     query = connection.sql(text)
     if query is None:
-        raise InputError(f"the query asks for nothing; write a SELECT over {known}")
+        raise InputError(f"the query has no result; write a SELECT over {known}")
     names, types = query.columns, list(map(str, query.types))
     values = [f"#{at} AS v{at}" for at in range(1, len(names) + 1)]
     sizes = [
@@ -117,16 +115,16 @@ def _answer(connection: Any, text: str, known: str, less: str) -> list[dict[str,
     ]
     size = " + ".join(f"coalesce({one}, 0)" for one in sizes) or "0"
     held = query.limit(_MOST_ROWS + 1).project(", ".join([*values, f"{size} AS size"]))
-    # Where nobody looks for tables.
+    # A separate schema, so that the name of a user's table cannot collide.
     connection.execute("CREATE SCHEMA held")
     held.create("held.answer")
     told = "SELECT count(*), coalesce(sum(size), 0) FROM held.answer"
     rows, characters = connection.execute(told).fetchone()
     if rows > _MOST_ROWS:
-        raise InputError(f"the query has more than the {_MOST_ROWS} rows that it may have. {less}")
+        raise InputError(f"the query exceeded the limit of {_MOST_ROWS} rows. {less}")
     if characters > _MOST_CHARACTERS:
         raise InputError(
-            f"the answer has {characters} characters, and it may have {_MOST_CHARACTERS}. {less}"
+            f"the answer has {characters} characters; the limit is {_MOST_CHARACTERS}. {less}"
         )
     found = connection.execute("SELECT * EXCLUDE (size) FROM held.answer").fetchall()
     return [dict(zip(names, row, strict=True)) for row in found]

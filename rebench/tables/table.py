@@ -1,8 +1,8 @@
-"""`Table`: accuracies of the space, asked by cell, data set, split, epochs and seed.
+"""`Table`: accuracies of the space by cell, data set, split, epochs and seed.
 
-Nothing here is random and nothing is imputed: a seed or a cell that is absent stays absent, and
-every summary shows how many seeds it rests on. What is not said is the table's own (`usual_key`):
-its only data set or CIFAR-10, the whole test set, the longest training. Accuracies are in percent.
+Nothing here is random or imputed: absent seeds and cells stay absent, and every summary shows its
+number of seeds. The table has defaults (`usual_key`): its only data set or CIFAR-10, the whole
+test set, the longest training. Accuracies are in percent.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _USUAL_DATA: Final = ("cifar10", "cifar10-valid")
 
 
 class Table:
-    """A table of accuracies, published or re-trained, read from disk as it is asked for."""
+    """Table of accuracies, published or re-trained, read from disk when needed."""
 
     def __init__(self, source: Source, curves: CurveSource | None = None) -> None:
         self._source = source
@@ -65,14 +65,14 @@ class Table:
             frame: the rows.
             name: the name of the table.
             origin: see `origin`.
-            recipe: the recipe to take, where the frame holds several.
+            recipe: the recipe to take, if the frame has several recipes.
             index: the column that names the cell: by index, architecture string or code.
             accuracy: the column of accuracies in percent, or several columns, one a seed
-                (``"acc_*"``), whose names end in the seed.
-            seed: the column of seeds; without one the runs of a cell are run 1, 2, 3.
-            dataset: the column of data sets, or the one data set.
-            split: the column of splits, or the one split; ``ori-test`` if nothing is said.
-            epochs: the column of epochs, or how many they are.
+                (``"acc_*"``), with the seed at the end of each name.
+            seed: the column of seeds; by default the runs of a cell are run 1, 2, 3.
+            dataset: the column of data sets, or one data set for all rows.
+            split: the column of splits, or one split for all rows (default: ``ori-test``).
+            epochs: the column of epochs, or one number for all rows.
         """
         names = {"index": index, "accuracy": accuracy, "seed": seed}
         values = {"dataset": dataset, "split": split, "epochs": epochs}
@@ -88,28 +88,28 @@ class Table:
 
     @property
     def name(self) -> str:
-        """What the table is called."""
+        """The name of the table."""
         return self._source.name
 
     @property
     def origin(self) -> str:
-        """``published``, ``retrained`` or ``generated``; ``given`` of a file that does not say."""
+        """``published``, ``retrained`` or ``generated``; ``given`` if the file does not say it."""
         return self._source.origin
 
     @property
     def keys(self) -> tuple[Key, ...]:
-        """The (data set, split, epochs) that the table holds."""
+        """The (data set, split, epochs) of the table."""
         return self._source.keys
 
     def has_runs(self, key: Key) -> bool:
-        """Whether the values of a key belong to runs, not only to means over unknown seeds."""
+        """Return whether a key has values of runs, not only means over unknown seeds."""
         return key not in self._source.means
 
     @functools.cached_property
     def run_keys(self) -> tuple[Key, ...]:
-        """The keys whose values belong to runs.
+        """The keys with values of runs.
 
-        Means over unknown seeds are no run, so they are left out where the table has runs of the
+        A mean over unknown seeds is not a run. Such means are omitted if the table has runs of the
         same data set and number of epochs.
         """
         trained = {(k.dataset, k.epochs) for k in self.keys if k not in self._source.means}
@@ -122,12 +122,12 @@ class Table:
     def usual_key(
         self, dataset: str | None = None, split: str | None = None, epochs: int | None = None
     ) -> Key:
-        """What is meant where it is not said, of what the table holds.
+        """Return a key of the table, with defaults for missing arguments.
 
-        The only data set, else CIFAR-10, else the first by name; the whole test set or what there
-        is of it; the end of the longest training. Runs come before means over unknown seeds.
+        The defaults are the only data set, else CIFAR-10, else the first by name; the largest part
+        of the test set; the longest training. Runs are preferred to means over unknown seeds.
         """
-        given = Key(dataset, split, epochs)  # type: ignore[arg-type]  # None is what is not said
+        given = Key(dataset, split, epochs)  # type: ignore[arg-type]  # None is a missing argument
         return given if given in self.keys else self._usual(dataset, split, epochs)
 
     @checked
@@ -143,12 +143,12 @@ class Table:
 
     @property
     def has_curves(self) -> bool:
-        """Whether per-epoch curves lie beside the table."""
+        """Whether the table has per-epoch curves."""
         return self._curves is not None
 
     @functools.cached_property
     def skeleton(self) -> tuple[int, int]:
-        """Channels of the first stage and cells a stage: the benchmark's where no column says."""
+        """Channels of the first stage and cells per stage (default: the benchmark's)."""
         names = ("channels", "cells_per_stage")
         if not self.keys or not set(names) <= set(self._source.columns):
             return 16, 5
@@ -157,7 +157,7 @@ class Table:
 
     @functools.cached_property
     def recipe(self) -> str | None:
-        """The recipe that its cells were trained with: the benchmark's own where no row says."""
+        """The recipe of the cells' training; ``nb201`` for a published table without recipes."""
         if "recipe" not in self._source.columns:
             return "nb201" if self.origin == "published" else None
         return str(self._source.read(self.keys[0], ("recipe",))["recipe"][0])
@@ -177,7 +177,7 @@ class Table:
         )
 
     def _repr_html_(self) -> str:
-        import html  # its table of names takes as long to read as a table of ours
+        import html  # loading this module takes as long as reading a table
 
         head = self.best(top=_SHOWN) if self.keys else self.frame()
         return f"<p>{html.escape(repr(self))}</p>{head.to_html(float_format='{:.4g}'.format)}"
@@ -185,7 +185,7 @@ class Table:
     def group(
         self, dataset: str | None = None, split: str | None = None, epochs: int | None = None
     ) -> Group:
-        """One group as dense arrays [cell, seed]; for whole-space computations."""
+        """Return one group as dense arrays [cell, seed], for computations over the space."""
         key = self.usual_key(dataset, split, epochs)
         group = self._groups.get(key)
         if group is None:
@@ -201,7 +201,7 @@ class Table:
         split: str | None = None,
         epochs: int | None = None,
     ) -> bool:
-        """Whether the table has any value of a cell for this data set, split and epochs."""
+        """Return whether the table has any value of a cell for this data set, split and epochs."""
         key = self.usual_key(dataset, split, epochs)
         return key in self.keys and bool(self.group(*key).n[cell_index(cell)])
 
@@ -209,7 +209,7 @@ class Table:
     def frame(
         self, *, dataset: str | None = None, split: str | None = None, epochs: int | None = None
     ) -> pd.DataFrame:
-        """The long table, whole or filtered."""
+        """Return the long table, whole or filtered."""
         wanted = Key(dataset, split, epochs)  # type: ignore[arg-type]  # None is any
         keys = [
             key
@@ -226,7 +226,7 @@ class Table:
         epochs: int | None = None,
         seed: int | None = None,
     ) -> float:
-        """A cell's accuracy: of one seed, or the mean over the seeds it has."""
+        """Return a cell's accuracy: of one seed, or the mean over its seeds."""
         group = self.group(dataset, split, epochs)
         index = self._present(cell, group)
         if seed is None:
@@ -246,9 +246,9 @@ class Table:
         split: str | None = None,
         epochs: int | None = None,
     ) -> dict[int, float]:
-        """The accuracy of every seed the cell has.
+        """Return the accuracy of every seed of the cell.
 
-        Seed -1 stands for a published mean; -2, -3, -4 for run 1, run 2, run 3 of unknown seeds.
+        Seed -1 means a published mean; -2, -3, -4 mean run 1, run 2, run 3 of unknown seeds.
         """
         group = self.group(dataset, split, epochs)
         return group.by_seed("accuracy", self._present(cell, group))
@@ -260,7 +260,7 @@ class Table:
         split: str | None = None,
         epochs: int | None = None,
     ) -> Summary:
-        """One cell's mean, spread, seeds, rank and percentile."""
+        """Return one cell's mean, standard deviation, seeds, rank and percentile."""
         group = self.group(dataset, split, epochs)
         index = self._present(cell, group)
         only = np.array([index])
@@ -281,14 +281,14 @@ class Table:
     def means(
         self, dataset: str | None = None, split: str | None = None, epochs: int | None = None
     ) -> pd.Series[float]:
-        """The mean accuracy of every cell the table has, by index."""
+        """Return the mean accuracy of every cell of the table, by index."""
         group = self.group(dataset, split, epochs)
         return _by_index({"accuracy": group.mean("accuracy")[group.index]}, group)["accuracy"]
 
     def summary(
         self, dataset: str | None = None, split: str | None = None, epochs: int | None = None
     ) -> pd.DataFrame:
-        """Mean, std, n, rank and percentile (see `Summary`) of every cell, by index."""
+        """Return mean, std, n, rank and percentile (see `Summary`) of every cell, by index."""
         group = self.group(dataset, split, epochs)
         columns = {
             "mean": group.mean("accuracy")[group.index],
@@ -302,9 +302,9 @@ class Table:
     def cost(
         self, cell: CellName, dataset: str | None = None, epochs: int | None = None
     ) -> CellCost:
-        """What one cell's network costs on a data set; see `best` for those of all.
+        """Return the costs of one cell's network on a data set; see `best` for all cells.
 
-        Parameters and FLOPs are those of the benchmark's network where the table has none.
+        Parameters and FLOPs are those of the benchmark's network if the table lacks them.
         """
         group = self._with_costs(dataset, epochs)
         place = np.searchsorted(group.index, self._present(cell, group))
@@ -318,7 +318,7 @@ class Table:
         )
 
     def _with_costs(self, dataset: str | None, epochs: int | None) -> Group:
-        """The group that tells the costs: that of training, for its time, or any."""
+        """Return the group with the costs: of split `train`, which has times, or else any."""
         dataset, _, epochs = self.usual_key(dataset, None, epochs)
         splits = [k.split for k in self.keys if (k.dataset, k.epochs) == (dataset, epochs)]
         split = "train" if "train" in splits or not splits else splits[0]
@@ -334,11 +334,11 @@ class Table:
         top: Annotated[int, Between(1)] = 1,
         **limits: float | None,
     ) -> pd.DataFrame:
-        """The `top` cells by mean accuracy that keep every limit, with their costs.
+        """Return the `top` cells by mean accuracy within all limits, with their costs.
 
         Limits are ``params_m``, ``mflops``, ``latency_s`` and ``train_seconds``, each the largest
-        allowed value. Of equal means the lower index comes first; a cell whose cost is not known
-        keeps no limit on it.
+        allowed value. Of equal means the lower index comes first. A cell with an unknown cost is
+        omitted if that cost has a limit.
         """
         group = self._with_costs(dataset, epochs)
         costs = _by_index(group.costs, group)
@@ -351,12 +351,12 @@ class Table:
         return frame.sort_values("mean", ascending=False, kind="stable").head(top)
 
     def curves(self, cell: CellName) -> dict[tuple[Key, int], CurveArrays]:
-        """A cell's per-epoch curves by ((data set, split, epochs), seed)."""
+        """Return a cell's per-epoch curves by ((data set, split, epochs), seed)."""
         return self._curves_of().of(cell_index(cell))
 
     @checked
     def along(self, key: Key, epochs: Sequence[int]) -> NDArray[np.float64]:
-        """Accuracies [cell, seed, epochs] of a group's runs after some of their epochs."""
+        """Return accuracies [cell, seed, epochs] of a group's runs after the given epochs."""
         group = self.group(*key)
         cells, seeds, accuracy = self._curves_of().along(key, epochs)
         values = np.full((*group.present.shape, len(epochs)), np.nan)
@@ -367,7 +367,7 @@ class Table:
     def _curves_of(self) -> CurveSource:
         if self._curves is None:
             raise MissingDataError(
-                f"{self.name} has no file of curves beside it; ingest the benchmark with curves"
+                f"{self.name} has no file of curves; ingest the benchmark with curves"
             )
         return self._curves
 
@@ -378,7 +378,7 @@ class Table:
         split: str | None = None,
         epochs: int | None = None,
     ) -> pd.DataFrame:
-        """Accuracy and loss after every epoch (from 1): columns by metric and seed."""
+        """Return accuracy and loss after every epoch (from 1): columns by metric and seed."""
         import pandas as pd
 
         wanted = self.usual_key(dataset, split, epochs)
@@ -390,7 +390,7 @@ class Table:
         }
         if not curves:
             raise MissingDataError(
-                f"{self.name} has no curve of cell {cell_index(cell)} for {wanted}: it was "
+                f"{self.name} has no curve of cell {cell_index(cell)} for {wanted}: the cell was "
                 f"evaluated at the end only"
             )
         return pd.DataFrame(curves, index=pd.RangeIndex(1, wanted.epochs + 1, name="epoch"))
@@ -403,7 +403,7 @@ class Table:
 
 
 def _explained(seeds: Iterable[int]) -> str:
-    """Return what negative seeds mean, for messages."""
+    """Return the meaning of negative seeds, for messages."""
     unknown = [f"{seed} is {seed_name(seed)}" for seed in seeds if seed < 0]
     return f" ({', '.join(unknown)}: the seed is not known)" if unknown else ""
 
@@ -415,7 +415,7 @@ def _by_index(columns: Mapping[str, NDArray[np.generic]], group: Group) -> pd.Da
 
 
 class Recipes(Mapping[str, Table]):
-    """The tables of a name that holds several recipes, by recipe: ``opened["topology"]``."""
+    """Tables of a name with several recipes, by recipe: ``opened["topology"]``."""
 
     def __init__(self, name: str, tables: Mapping[str, Table]) -> None:
         self.name = name
@@ -423,7 +423,7 @@ class Recipes(Mapping[str, Table]):
 
     @property
     def recipes(self) -> tuple[str, ...]:
-        """The recipes, as their labels."""
+        """The labels of the recipes."""
         return tuple(self._tables)
 
     def __getitem__(self, recipe: str) -> Table:
@@ -439,16 +439,16 @@ class Recipes(Mapping[str, Table]):
         if name.startswith("_") or not hasattr(Table, name):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         raise AttributeError(
-            f"{self.name} holds {len(self)} recipes and {name} is asked of one: "
+            f"{self.name} has {len(self)} recipes, and {name} needs one recipe: "
             f"rebench.open({self.name!r})[{self.recipes[0]!r}].{name}; "
-            f"there are {', '.join(self.recipes)}"
+            f"valid: {', '.join(self.recipes)}"
         )
 
     def __repr__(self) -> str:
         return f"<{len(self)} recipes of {self.name!r}: {', '.join(self.recipes)}>"
 
     def frame(self) -> pd.DataFrame:
-        """The usual accuracies side by side: the mean of every cell, a column a recipe."""
+        """Return the mean accuracy of every cell (default key), a column per recipe."""
         import pandas as pd
 
         return pd.DataFrame({recipe: table.means() for recipe, table in self.items()})

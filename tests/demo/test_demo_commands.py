@@ -41,7 +41,7 @@ LINES = [
 # What a run of 8 cells on another data set than the benchmark's cannot answer, and why.
 REFUSED = {
     "no two datasets": ["rank", "demo/run", "--across", "datasets"],
-    "it holds 8 cells": ["query", "demo/run", "15624"],
+    "it contains 8 cells": ["query", "demo/run", "15624"],
 }
 
 

@@ -288,7 +288,7 @@ def test_changed_environment_is_reported(tmp_path):
 def test_collect_of_a_folder_without_records_is_bad_input(tmp_path):
     done = collect_command(tmp_path)
     assert done.returncode == 2
-    assert "holds no records" in done.stderr
+    assert "has no records" in done.stderr
 
 
 GIT = """case "$3" in

@@ -165,7 +165,7 @@ def test_columns_are_verified_when_they_are_read(files, tmp_path):
     path.write_bytes(content)
     file = ParquetFile(path)
     assert file.read([0], ["accuracy"]).num_rows
-    with pytest.raises(RebenchError, match="column latency_s is not what was written"):
+    with pytest.raises(RebenchError, match="column latency_s does not match its digest"):
         file.read([0], ["latency_s"])
 
 

@@ -169,7 +169,7 @@ def test_wrong_pairs_are_named(theirs, tmp_path, columns, error, message):
 
 
 def test_a_constant_beside_its_own_column_is_refused(theirs):
-    with pytest.raises(InputError, match="epochs: leave epochs=12 out"):
+    with pytest.raises(InputError, match="epochs: remove epochs=12"):
         named(theirs.assign(epochs=200), epochs=12)
 
 

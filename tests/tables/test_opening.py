@@ -122,7 +122,7 @@ def test_a_record_appended_while_the_run_is_collected_is_not_missed(run, monkeyp
 
 
 def test_a_folder_without_records_is_not_collected_and_not_made(tmp_path):
-    with pytest.raises(InputError, match="holds no records"):
+    with pytest.raises(InputError, match="has no records"):
         collect(tmp_path / "mistyped")
     assert not list(tmp_path.iterdir())
 

@@ -159,7 +159,7 @@ def test_writing_a_data_set_that_the_benchmark_has_not_is_refused(tmp_path):
 
 def test_rows_that_are_there_twice_and_missing_columns_are_refused():
     frame = synthetic_frame(0, cells=[0], datasets=["cifar10"])
-    with pytest.raises(InputError, match="twice"):
+    with pytest.raises(InputError, match="8 rows are duplicates"):
         Table.from_frame(pd.concat([frame, frame]))
     with pytest.raises(InputError, match="missing: accuracy"):
         Table.from_frame(frame.drop(columns="accuracy"))
