@@ -1,8 +1,8 @@
 """``rebench demo``: the whole pipeline, small, on data that every machine has.
 
-Samples cells, trains them on handwritten digits under three recipes and three seeds through the
-real launcher on this machine, collects the records, ranks with the noise baseline and writes the
-report. Everything lies in one folder; called again, it goes on where it was.
+The demo samples cells and trains them on handwritten digits under three recipes and three seeds. It
+uses the real launcher on this machine. Then it collects the records, ranks the cells with the seed
+baseline and writes the report. All files are in one folder; the same command resumes.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from rebench.errors import RebenchError
 
 __all__ = ["CELLS", "demo"]
 
-# From the weakest to the best on the benchmark, one of a functional class: cells that a few seconds
-# tell apart. All are cells of `experiments/surface`.
+# From the weakest to the best on the benchmark, one cell per functional class. A few seconds of
+# training separate these cells. All are cells of `experiments/surface`.
 CELLS: Final = (
     *(7062, 9619, 6927, 1696, 6169, 10052, 6203, 10364, 3954, 3979, 1739, 11821),
     *(2903, 11865, 11122, 10789, 9393, 12900, 5891, 8420, 102, 15501, 2238, 1335),
@@ -34,16 +34,16 @@ _SEARCHES: Final = 200
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for everything it makes.")] = Path("demo"),
+    out: Annotated[Path, typer.Option(help="Folder for all output.")] = Path("demo"),
     cells: Annotated[
-        int, typer.Option(min=2, max=len(CELLS), help="How many cells to train.")
+        int, typer.Option(min=2, max=len(CELLS), help="Number of cells to train.")
     ] = len(CELLS),
     epochs: Annotated[int, typer.Option(min=1, help="Epochs of each training.")] = 4,
     draws: Annotated[int, typer.Option(min=20, help="Bootstrap draws and simulated runs.")] = 1000,
 ) -> None:
-    """Train a sample of cells under three recipes, rank them beside seed noise, write a report.
+    """Train a sample of cells under three recipes, rank them, write a report.
 
-    Interrupt it as you like: the same command goes on where it was.
+    You can stop with Ctrl-C; the same command resumes.
 
     Example: rebench demo --out demo
     """
@@ -58,9 +58,9 @@ def demo(
 
     begun, trainings = time.monotonic(), cells * 9
     say(
-        f"{cells} cells under 3 recipes with 3 seeds: {trainings} trainings on digits under noise, "
-        f"epochs: {epochs}.\nEverything goes into {out}/. Stop it as you like (Ctrl-C): the same "
-        "command goes on where it was.",
+        f"{cells} cells under 3 recipes with 3 seeds: {trainings} trainings on digits with noise, "
+        f"epochs: {epochs}.\nOutput folder: {out}/. You can stop with Ctrl-C; the same command "
+        "resumes.",
         err=True,
     )
     out.mkdir(parents=True, exist_ok=True)
@@ -71,7 +71,7 @@ def demo(
     _train(spec_file, folder, trainings)
     asked = study(read_rows(folder), Choices(draws=draws), name=folder)
     written = write_report(asked, out / "report")
-    # On the tables of two recipes: do two NAS algorithms rank alike?
+    # Compare the ranking of two NAS algorithms between the tables of two recipes.
     searched = compare_algorithms(
         [f"{folder}@nb201", f"{folder}@topology"],
         ["rea", "random"],
@@ -82,25 +82,25 @@ def demo(
     seconds = time.monotonic() - begun
     best = int(asked.rerankings[-1].top["index"].iloc[0])
     farewell = f"""
-Done in {seconds:.0f} s. What was found (tiny networks on digits: a demonstration, no result):
+Done in {seconds:.0f} s. Findings (tiny networks on digits: a demonstration, not a result):
 {findings}
 
-Would it matter to a search? Two NAS algorithms on the tables of nb201 and topology:
+Does the change matter to a search? Two NAS algorithms on the tables of nb201 and topology:
   {searched}
 
-And on real images, in the table `mini` that comes with the package:
+On real images, in the released table `mini`:
   {compare("mini@fixed", "mini@topology")}
 
 Look at
-  {written.html}   the report: open it in a browser, send it to a colleague
+  {written.html}   the report: open it in a browser
   {written.figures}/   its figures as PDF, SVG and PNG, with their data
-  {spec_file}   the sweep that was trained; yours will look like it
+  {spec_file}   the sweep that was trained; your sweep will look similar
 
 Type next
-  rebench rank {folder}      tau at each top K %, beside what seed noise alone would do
-  rebench status {folder}    what became of every trial
+  rebench rank {folder}      tau and seed tau at each top K %
+  rebench status {folder}    the state of every trial
   rebench query {folder} {best}    the best cell under every recipe, seed by seed
-  rebench sweep new --out my-sweep.toml     a commented sweep of your own; edit it, then
+  rebench sweep new --out my-sweep.toml     a commented example of a sweep; edit it, then
   rebench submit my-sweep.toml --cluster slurm
 """
     for line in farewell.splitlines():
@@ -108,7 +108,7 @@ Type next
 
 
 def _train(spec: Path, folder: Path, total: int) -> None:
-    """Submit what is pending or lost until every trial has a record; Ctrl-C ends its jobs."""
+    """Submit pending and lost trials until every trial has a record; Ctrl-C ends the jobs."""
     from rebench.launch.state import cancel_jobs
     from rebench.launch.status import follow
     from rebench.launch.submit import submit
@@ -132,7 +132,7 @@ def _train(spec: Path, folder: Path, total: int) -> None:
         with contextlib.suppress(RebenchError):  # there may be no run yet
             cancel_jobs(Run.open(folder))
         again = shlex.join(["rebench", *sys.argv[1:]])
-        typer.echo(f"Stopped. The same command goes on from here: {again}")
+        typer.echo(f"Stopped. The same command resumes: {again}")
         raise typer.Exit(130) from None
     counts = status.counts
     if counts["done"] + counts["diverged"] < total:

@@ -1,4 +1,4 @@
-"""``rebench doctor``: what rebench needs and may use, what is here, how to get the rest."""
+"""``rebench doctor``: required and optional software, and how to get missing software."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rebench.errors import ClusterError
 
 __all__ = ["Finding", "doctor", "examine"]
 
-# What each is for, and how to get it.
+# Name -> its use, and how to get it.
 _OPTIONAL = {
     "mup": ("the muP recipes' reference", "scripts/setup, or pip install --no-deps mup==1.0.0"),
     "duckdb": ("rebench query --sql", "pip install 'nas-rebench[sql]'"),
@@ -38,7 +38,7 @@ _PROGRAMS = {
 
 
 class Finding(NamedTuple):
-    """One thing that was looked for."""
+    """Result of one check."""
 
     what: str
     found: str | None
@@ -48,7 +48,7 @@ class Finding(NamedTuple):
 
 
 def doctor(data_root: options.DataRoot = None, as_json: options.AsJson = False) -> None:
-    """Show what is installed and what is missing; exit 1 if something required is.
+    """Show installed and missing software; exit 1 if required software is missing.
 
     Example: rebench doctor
     """
@@ -69,7 +69,7 @@ def doctor(data_root: options.DataRoot = None, as_json: options.AsJson = False) 
 
 
 def examine(root: Path | None = None) -> Iterator[Finding]:
-    """Look for everything; `root` is where data sets are expected."""
+    """Check everything; `root` is the folder of the data sets."""
     from rebench.data import data_root, data_specs, is_present
 
     yield Finding("python", platform.python_version(), "everything", required=True)
@@ -90,23 +90,23 @@ def examine(root: Path | None = None) -> Iterator[Finding]:
 
 
 def _namesake() -> Iterator[Finding]:
-    """Look for the other program called rebench, whose files lie where ours do."""
+    """Look for the other program called rebench, which uses the same file names."""
     again = f"{sys.executable} -m pip install --force-reinstall --no-deps nas-rebench"
     if (other := _version("rebench")) is not None:
         get = (
-            f"rebench {other} is another program with this one's module and command, and the"
+            f"rebench {other} is another program with the same module and command names. The"
             f" two cannot share an environment: pip uninstall rebench, then {again}"
         )
         yield Finding("no other rebench", None, "everything", get, required=True)
-    # Removing the other one removes what it had written over.
+    # Removing the other program also removes the files that it had replaced.
     if "ReBench" not in dir(sys.modules["rebench"]):
-        get = f"another program's installer replaced or removed a file of ours: {again}"
+        get = f"another program's installer replaced or removed a file of rebench: {again}"
         yield Finding("import rebench", None, "everything", get, required=True)
     path, get = shutil.which("rebench"), ""
     if path is None:
         get = f"call nas-rebench or {sys.executable} -m rebench, or activate the environment"
     elif "rebench.cli" not in Path(path).read_text(errors="replace"):
-        path, get = None, f"{path} is another program: call nas-rebench, or see to your PATH"
+        path, get = None, f"{path} is another program: call nas-rebench, or correct your PATH"
     yield Finding("command rebench", path, "typing it", get)
 
 
@@ -119,21 +119,21 @@ def _version(name: str) -> str | None:
 
 def _gpu() -> Finding:
     found, get = None, "a GPU with NVIDIA's driver; without one, training runs on the CPU"
-    # Without a driver torch could find nothing, and loading it takes most of a second.
+    # Loading torch takes most of a second, and without a driver it finds no GPU.
     if shutil.which("nvidia-smi") or Path("/proc/driver/nvidia").is_dir():
         import torch
 
         if torch.cuda.is_available():
             found = f"{torch.cuda.get_device_name()}, CUDA {torch.version.cuda}"
         elif torch.version.cuda is None:
-            get = "NVIDIA's driver is here; torch is built for the CPU alone: install one for CUDA"
+            get = "NVIDIA's driver is here, but torch has no CUDA: install torch for CUDA"
         else:
             get = f"a driver for torch's CUDA {torch.version.cuda}, and a job that has a GPU"
     return Finding("GPU", found, "fast training", get)
 
 
 def _pages() -> str | None:
-    """Where the pages lie: in a checkout, or where an installer puts a package's data."""
+    """Return the path of the documentation: in a checkout, or in the package's data folder."""
     checkout = Path(__file__).parents[2]
     roots = (sysconfig.get_path("data"), site.getuserbase(), checkout)
     pages = [Path(root, "share", "doc", "nas-rebench", "index.md") for root in roots]

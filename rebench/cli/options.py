@@ -1,4 +1,4 @@
-"""What commands take: the options of several commands, and groups of options as one value."""
+"""Options that several commands share, and groups of options as one value."""
 
 from __future__ import annotations
 
@@ -51,47 +51,45 @@ DataRoot = Annotated[
 ]
 Dataset = Annotated[
     str | None,
-    typer.Option(help="Which data set (default: the only one, or cifar10)."),
+    typer.Option(help="Data set (default: the only data set, or cifar10)."),
 ]
 Draws = Annotated[
     int,
     typer.Option(
-        min=0, max=MOST_DRAWS, help="Bootstrap draws, and deals of runs for the p-values."
+        min=0, max=MOST_DRAWS, help="Number of bootstrap draws, and of permutations for p-values."
     ),
 ]
-Epochs = Annotated[
-    int | None, typer.Option(min=1, help="After how many epochs (default: the most).")
-]
-Force = Annotated[bool, typer.Option("--force", help="Replace what is there already.")]
+Epochs = Annotated[int | None, typer.Option(min=1, help="Number of epochs (default: the largest).")]
+Force = Annotated[bool, typer.Option("--force", help="Replace existing files.")]
 PastRun = Annotated[
-    Path | None, typer.Option("--from", help="A run whose records tell how long trials take.")
+    Path | None, typer.Option("--from", help="Run to take the times of trials from.")
 ]
 Published = Annotated[
     str | None,
-    typer.Option(envvar="REBENCH_BENCHMARK", help="The ingested benchmark, or any other table."),
+    typer.Option(envvar="REBENCH_BENCHMARK", help="The ingested benchmark, or another table."),
 ]
 Recipe = Annotated[
     str | None,
-    typer.Option(help="Whose trials, where the table holds several recipes."),
+    typer.Option(help="Recipe to take from a table of several recipes."),
 ]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="The run's folder.")]
 RunOption = Annotated[
     Path | None,
-    typer.Option("--run", help="The run's folder (default: runs/NAME beside the sweep)."),
+    typer.Option("--run", help="The run's folder (default: runs/NAME next to the sweep)."),
 ]
-Seed = Annotated[int, typer.Option(min=0, help="Of all random draws.")]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of all random draws.")]
 Settings = Annotated[
     list[str] | None,
     typer.Option(
         "--set",
         metavar="KEY=VALUE",
-        help="Another value for a key of the sweep, such as slurm.partition=gpu, or a TOML file of"
+        help="New value for a key of the sweep, such as slurm.partition=gpu, or a TOML file of"
         " such values; repeatable.",
     ),
 ]
 Split = Annotated[
     str | None,
-    typer.Option(help="Where accuracies are measured (default: ori-test, or what there is)."),
+    typer.Option(help="Split of the accuracies (default: ori-test, or the largest test split)."),
 ]
 TableName = Annotated[
     str,
@@ -100,20 +98,20 @@ TableName = Annotated[
         help="A run, a file or a released table; NAME@RECIPE takes one recipe.",
     ),
 ]
-TrialsPerJob = Annotated[int | None, typer.Option(min=1, help="Pack by number instead of by time.")]
+TrialsPerJob = Annotated[int | None, typer.Option(min=1, help="Trials per job (default: by time).")]
 TrustFolder = Annotated[
-    bool, typer.Option("--trust-folder", help="Run what others could have put into the run.")
+    bool, typer.Option("--trust-folder", help="Run code from a folder open to other users.")
 ]
 
 
 def refuse_existing(path: Path | None, force: bool) -> None:
-    """Refuse to write over a file or folder, unless `force` says so; None is nowhere."""
+    """Raise InputError if a path exists, unless `force` is set; None is ignored."""
     if path is not None and not force and (path.exists() or path.is_symlink()):
         raise InputError(f"{path} exists; give another name, or --force to replace it")
 
 
 def settings_of(assignments: list[str] | None) -> dict[str, Any]:
-    """Other values for keys of a sweep, as ``--set`` gives them."""
+    """Return new values for keys of a sweep from the texts of ``--set``."""
     from rebench.runs import parse_setting, read_settings
 
     settings: dict[str, Any] = {}
@@ -124,7 +122,7 @@ def settings_of(assignments: list[str] | None) -> dict[str, Any]:
 
 
 def sweep_of(settings: Mapping[str, Any], **typed: Any) -> SweepSpec:
-    """The sweep that a command line describes without a file: its options, then other values."""
+    """Return the sweep of a command line without a file: options first, then settings."""
     from rebench.runs import SweepSpec, with_settings
 
     usual = {"cells": {"indices": [0]}, "datasets": ["cifar10"], "recipes": ["nb201"], "seeds": [0]}
@@ -132,10 +130,10 @@ def sweep_of(settings: Mapping[str, Any], **typed: Any) -> SweepSpec:
 
 
 def takes(**shared: Callable[..., object]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command, where a named parameter stands, the options that make its value.
+    """Replace a command's named parameter by the options that make its value.
 
     ``@options.takes(how=Searching)`` on ``def run(how: Searching)`` is a command with the fields of
-    `Searching` as its options; the body is given the `Searching` that they make.
+    `Searching` as options. The body gets a `Searching` made of their values.
     """
     options = {
         name: inspect.signature(make, eval_str=True).parameters for name, make in shared.items()
@@ -157,7 +155,7 @@ def takes(**shared: Callable[..., object]) -> Callable[[Callable[..., None]], Ca
             }
             command(**given, **made)
 
-        # What typer reads.
+        # Typer reads these attributes.
         called.__dict__["__signature__"] = own.replace(parameters=parameters)
         called.__annotations__ = {option.name: option.annotation for option in parameters}
         return called

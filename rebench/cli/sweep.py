@@ -1,4 +1,4 @@
-"""``rebench sweep``: write a sweep's file; list its trials and estimate its cost."""
+"""``rebench sweep``: write a sweep's file, list its trials, estimate its cost."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ __all__ = ["app"]
 
 Machine = Literal["laptop", "slurm-gpu", "slurm-cpu"]
 
-# What users of a cluster take and adapt.
+# Files for users of a cluster to adapt.
 _TEMPLATES: Final = Path(__file__).parents[1] / "launch" / "cluster_files"
 
-# Released tables whose noise stands for that of sweeps of at least so many epochs.
+# Minimum number of epochs of a sweep -> released table with a similar seed tau.
 _NOISE: Final = {100: "nb201", 33: "mini-60ep@fixed", 1: "mini@fixed"}
 
-app = App(help="A sweep's file, its trials, its cost.")
+app = App(help="Write a sweep's file; list its trials and estimate its cost.")
 
 
 @app.command()
@@ -40,15 +40,14 @@ def new(
         Machine | None,
         typer.Option(
             "--for",
-            help="Where the sweep will be trained (default: SLURM if it answers, else this"
-            " machine).",
+            help="Machine to train the sweep on (default: SLURM if it answers, else this machine).",
         ),
     ] = None,
     cluster_files: Annotated[
         bool,
         typer.Option(
             "--cluster-files",
-            help="Also write what to adapt for SLURM: a whole sweep in one job, a container.",
+            help="Also write files to adapt for SLURM: a whole sweep in one job, a container.",
         ),
     ] = False,
     force: options.Force = False,
@@ -84,27 +83,27 @@ def plan(
     past: options.PastRun = None,
     trials_per_job: options.TrialsPerJob = None,
     devices: Annotated[
-        str, typer.Option(metavar="N,N,...", help="On how many devices to say how many days.")
+        str, typer.Option(metavar="N,N,...", help="Numbers of devices for the estimates in days.")
     ] = "8,64,512",
     power: Annotated[
         float | None,
         typer.Option(
-            metavar="LESS",
-            help="Instead: how likely a change of the ranking shows, where tau lacks LESS beyond"
-            " seeds; for this sweep's cells and seeds, and for more cells.",
+            metavar="DROP",
+            help="Print only the power to detect a drop of DROP (seed tau minus tau), for this"
+            " sweep's cells and seeds, and for more cells.",
         ),
     ] = None,
     like: Annotated[
         str | None,
         typer.Option(
             metavar="TABLE",
-            help="With --power: the table whose noise is taken (default: the released table that"
+            help="With --power: table to take the seed tau from (default: the released table that"
             " is nearest in epochs).",
         ),
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Count a sweep's trials and what it skips; estimate its cost, jobs, time and disk.
+    """Count a sweep's trials and skipped trials; estimate its cost, jobs, time and disk.
 
     Example: rebench sweep plan my-sweep.toml --set stack=3
     """
@@ -127,12 +126,12 @@ def plan(
         return
     folder = run_folder(spec, run)
     here = False
-    if not sweep.slurm.types and _machine() == "laptop":  # types of device are SLURM's
+    if not sweep.slurm.types and _machine() == "laptop":  # only SLURM has types of device
         gpu = "" if visible_gpus() else sweep.slurm.gpu_setting
         here = not gpu
         if gpu:
             warn(
-                f"the sweep asks for a GPU ({gpu}), and this machine has none: `rebench submit"
+                f"the sweep needs a GPU ({gpu}), and this machine has no GPU: `rebench submit"
                 " --cluster local` will fail here. Train on a cluster that has GPUs, or remove"
                 " the setting and set slurm.device = 'cpu'"
             )
@@ -147,21 +146,21 @@ def plan(
         print_rows([content | cost | end], as_json=True)
     else:
         print_rows([content], as_json=False)
-        print_rows([cost], as_json=False, title="\nwhat it costs")
-        print_rows([end], as_json=False, title="\nwith devices that are never idle")
+        print_rows([cost], as_json=False, title="\ncost")
+        print_rows([end], as_json=False, title="\nif no device is ever idle")
     for reason, count in Counter(expansion.skipped).most_common(20):
         warn(f"skipped {count}: {reason}")
     if over := told.too_long:
         times_min = sorted({limits.time_min for limits in sweep.slurm.by_type.values()})
         limit = f"time_min = {', '.join(map(str, times_min))}"
         warn(
-            f"{over} jobs hold one trial that is longer than {limit}:"
+            f"{over} jobs have one trial that is longer than {limit}:"
             " they will be requeued and resumed"
         )
 
 
 def _machine() -> Machine:
-    """Return the example that fits this machine: SLURM's if it answers here, else a laptop's."""
+    """Return the example for this machine: for SLURM if it answers, else for a laptop."""
     from rebench.launch.clusters.commands import ask
 
     try:
@@ -172,7 +171,7 @@ def _machine() -> Machine:
 
 
 def _power(sweep: SweepSpec, expansion: Expansion, drop: float, like: str | None) -> pd.DataFrame:
-    """The power of the sweep's cells and seeds among the top K %, and of more cells."""
+    """Return the power of the sweep among the top K %, for its cells and for more cells."""
     import pandas as pd
 
     from rebench.analysis import read_accuracies
@@ -188,8 +187,8 @@ def _power(sweep: SweepSpec, expansion: Expansion, drop: float, like: str | None
     key = usual._replace(epochs=min(lengths, key=lambda epochs: abs(epochs - sweep.epochs)))
     if not 0.5 <= key.epochs / sweep.epochs <= 2:
         warn(
-            f"the noise is that of {like} after {key.epochs} epochs, and the sweep trains "
-            f"{sweep.epochs}, so the power can be very different; --like TABLE takes the noise of "
+            f"the seed tau is from {like} after {key.epochs} epochs, but the sweep trains "
+            f"{sweep.epochs}. The power can be very different; --like TABLE takes the seed tau of "
             "another table (a run, a file or a released table with two seeds or more)"
         )
     known = read_accuracies(table.frame(**key._asdict()), **key._asdict(), name=like)
@@ -203,7 +202,7 @@ def _power(sweep: SweepSpec, expansion: Expansion, drop: float, like: str | None
         except InputError as error:
             if percent == 100:
                 raise
-            warn(f"top {percent:g} %: not with the noise of {like} ({key.epochs} epochs): {error}")
+            warn(f"top {percent:g} %: no power from {like} ({key.epochs} epochs): {error}")
             continue
         frame.insert(0, "top %", percent)
         frames.append(frame)
@@ -211,7 +210,7 @@ def _power(sweep: SweepSpec, expansion: Expansion, drop: float, like: str | None
 
 
 def _noise_table(epochs: int) -> str:
-    """The released table whose number of epochs is nearest."""
+    """Return the released table with the nearest number of epochs."""
     from rebench.tables.opening import released_tables
 
     held = released_tables()
@@ -235,7 +234,7 @@ def _trials(sweep: SweepSpec, expansion: Expansion) -> list[dict[str, object]]:
 
 
 def _content(sweep: SweepSpec, expansion: Expansion, planned: Forecast) -> dict[str, object]:
-    """What is to be trained."""
+    """Return the counts of trials, cells, data sets, recipes and seeds."""
     return {
         "trials": planned.trials,
         "already done": planned.done,
@@ -273,5 +272,5 @@ def _end(planned: Forecast) -> dict[str, object]:
 def _counts(devices: str) -> list[int]:
     counts = [int(text) if text.strip().isdecimal() else 0 for text in devices.split(",")]
     if not all(counts):
-        raise InputError(f"--devices is whole numbers such as 8,64,512, got {devices!r}")
+        raise InputError(f"--devices takes whole numbers, such as 8,64,512, got {devices!r}")
     return counts

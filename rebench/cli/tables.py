@@ -1,4 +1,4 @@
-"""``rebench table`` and ``export``: tables made of others' files and of runs, and for others."""
+"""``rebench table`` and ``export``: import, list, download, release and export tables."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from rebench.nats.catalogue import PUBLISHED, SURFACES, fetchable
 
 __all__ = ["app", "export"]
 
-app = App(help="Tables: what there is, and how one is made.")
+app = App(help="List, import, download and release tables.")
 
 
 @app.command("list")
 def list_tables(as_json: options.AsJson = False) -> None:
-    """List the tables that are opened by name, and where each comes from.
+    """List the released tables, and the source of each.
 
     Example: rebench table list
     """
@@ -45,44 +45,44 @@ def ingest(
         typer.Argument(
             metavar="SOURCE",
             help="NATS-tss-v1_0-*-simple or -full (folder or .tar), or a .csv or .parquet; with "
-            "--surface the folder of its files.",
+            "--surface the folder of the surface.",
         ),
     ],
     out: Annotated[Path, typer.Option(help="The table to write, .parquet.")],
     surface: Annotated[
         str | None,
-        typer.Option(help=f"The published learning-rate surface that it is: {', '.join(SURFACES)}"),
+        typer.Option(help=f"The published learning-rate surface in SOURCE: {', '.join(SURFACES)}"),
     ] = None,
     jobs: Annotated[int | None, typer.Option(min=1, help="Processes; default: one a core.")] = None,
-    curves: Annotated[bool, typer.Option(help="Also write the per-epoch curves beside it.")] = True,
+    curves: Annotated[bool, typer.Option(help="Also write a file of per-epoch curves.")] = True,
     epochs: Annotated[
         int | None,
         typer.Option(
-            min=1, help="Of a file: epochs of all rows; of a file of means the default is 200."
+            min=1, help="For a file: epochs of all rows (default for a file of means: 200)."
         ),
     ] = None,
     columns: Annotated[
         str | None,
         typer.Option(
             metavar="OURS=THEIRS,...",
-            help="Of a file: other names of its columns, such as index=arch_id,seed=run,"
+            help="For a file: other names of columns, such as index=arch_id,seed=run,"
             "accuracy=test_acc; accuracy=acc_* takes a column for each seed.",
         ),
     ] = None,
-    dataset: Annotated[str | None, typer.Option(help="Of a file: data set of all rows.")] = None,
+    dataset: Annotated[str | None, typer.Option(help="For a file: data set of all rows.")] = None,
     split: Annotated[
-        str | None, typer.Option(help="Of a file: split of all rows (default: ori-test).")
+        str | None, typer.Option(help="For a file: split of all rows (default: ori-test).")
     ] = None,
     fractions: Annotated[
-        bool, typer.Option("--fractions", help="Of a CSV or Parquet: accuracies are shares of 1.")
+        bool, typer.Option("--fractions", help="For a CSV or Parquet: accuracies are fractions.")
     ] = False,
     force: options.Force = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Read the files of NATS-Bench, or of a published learning-rate surface, into one table.
 
-    Interrupted, NATS-Bench's goes on where it stopped. A CSV or Parquet file by others with other
-    columns becomes a table with --columns, --dataset, --split and --epochs.
+    An interrupted ingest of NATS-Bench resumes. For a CSV or Parquet file with other columns use
+    --columns, --dataset, --split and --epochs.
 
     Example: rebench table ingest NATS-tss-v1_0-3ffb9-simple --out nats.parquet
     """
@@ -95,8 +95,8 @@ def ingest(
     if surface is not None:
         if jobs is not None or epochs is not None or not curves or fractions or renamed:
             raise InputError(
-                "--jobs, --epochs, --fractions and --no-curves are for NATS-Bench's files, "
-                "--columns, --dataset and --split for a file of others"
+                "--jobs, --epochs, --fractions and --no-curves are for NATS-Bench's files; "
+                "--columns, --dataset and --split are for a CSV or Parquet; remove them"
             )
         read = ingest_surface(surface, source, out)
         _print_made(dataclasses.asdict(read), as_json=as_json)
@@ -124,17 +124,17 @@ def ingest(
 
 @app.command()
 def fetch(
-    name: Annotated[str, typer.Argument(help=f"What: {', '.join(PUBLISHED)}.")],
+    name: Annotated[str, typer.Argument(help=f"One of {', '.join(PUBLISHED)}.")],
     out: Annotated[Path, typer.Option(help="The folder to write into.")] = Path(),
     url: Annotated[
         str | None, typer.Option(help="Another address of the same file, such as a mirror.")
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Download what others have published, or say how people can. An interrupted download resumes.
+    """Download published data, or print how to get it. An interrupted download resumes.
 
-    analog-nasbench is downloaded by pip, so with its mirrors and proxies, and becomes a table;
-    nothing is installed.
+    analog-nasbench is downloaded by pip, with the mirrors and proxies of pip, and becomes a table.
+    Nothing is installed.
 
     Example: rebench table fetch analog-nasbench
     """
@@ -178,8 +178,8 @@ def _fetch_wheel(name: str, out: Path, url: str | None, *, as_json: bool) -> Non
 @app.command()
 def release(
     run: options.RunFolder,
-    out: Annotated[Path, typer.Option(help="The .parquet to write; its curves go beside it.")],
-    title: Annotated[str, typer.Option(help="What was trained, in a line.")],
+    out: Annotated[Path, typer.Option(help="The .parquet to write; curves go into a second file.")],
+    title: Annotated[str, typer.Option(help="Description of the training, in a line.")],
     licence: Annotated[str, typer.Option(help="Licence of the numbers, such as CC-BY-4.0.")] = "",
     cite: Annotated[list[str] | None, typer.Option(help="Publication to cite; repeatable.")] = None,
     force: options.Force = False,
@@ -202,7 +202,7 @@ def release(
 
 
 def _print_made(made: dict[str, object], *, as_json: bool) -> None:
-    """Print what was written, its file as `table`."""
+    """Print the facts of a written table, with the file as `table`."""
     print_rows([{"table": made.pop("path"), **made}], as_json=as_json)
 
 
@@ -248,9 +248,9 @@ def export(
             metavar="FORMAT",
             help="nats: a folder that nats_bench.create(OUT, 'tss', fast_mode=True) opens, or one "
             ".pickle.pbz2. nas-bench-201: a .pth that nas_201_api opens. syne-tune: a folder, a "
-            "tabular blackbox. naslib: a folder of pickles to lie in NASLib's data. table: all "
+            "tabular blackbox. naslib: a folder of pickles for NASLib's data folder. table: all "
             "rows, .csv or .parquet. curves: every trial's curves, .csv. weights: a folder of the "
-            "networks that a run has kept, each checked against its record.",
+            "networks that a run has saved, each checked against its record.",
         ),
     ],
     table: options.TableName,
@@ -261,24 +261,24 @@ def export(
         int, typer.Option(min=1, help="The length of training for syne-tune and naslib.")
     ] = 200,
     impute: Annotated[
-        bool, typer.Option("--impute", help="For syne-tune: absent seeds as the cell's mean.")
+        bool, typer.Option("--impute", help="For syne-tune: absent seeds get the cell's mean.")
     ] = False,
     for_search: Annotated[
         bool,
         typer.Option(
             "--for-search",
-            help="For search scripts: take test accuracy, times of nb201 or the longest training "
-            "where the table lacks validation, times or 12 epochs; OUT.about.json lists it.",
+            help="For search scripts: if the table lacks validation, times or 12 epochs, take test "
+            "accuracy, times of nb201 or the longest training; OUT.about.json lists these.",
         ),
     ] = False,
-    cell: Annotated[str | None, typer.Option(help="For weights: only of this cell.")] = None,
-    seed: Annotated[int | None, typer.Option(help="For weights: only of this seed.")] = None,
+    cell: Annotated[str | None, typer.Option(help="For weights: only this cell.")] = None,
+    seed: Annotated[int | None, typer.Option(help="For weights: only this seed.")] = None,
     force: options.Force = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Write a table as another program reads it.
+    """Write a table in the format of another program.
 
-    With --published, what was not re-trained is filled in from that table.
+    With --published, cells that were not re-trained are filled in from that table.
 
     Example: rebench export nats runs/my-sweep@topology --out re-trained
     """
@@ -352,12 +352,12 @@ def _curves(name: str, out: Path, recipe: str | None) -> dict[str, object]:
 def _weights(
     name: str, out: Path, recipe: str | None, cell: str | None, seed: int | None
 ) -> dict[str, object]:
-    """Copy the networks that a run has kept: all, or those of a cell, a recipe, a seed."""
+    """Copy the networks that a run has saved: all, or of a cell, a recipe, a seed."""
     from rebench.train import copy_networks
 
     copied = copy_networks(name, out, cell, recipe=recipe, seed=seed)
     if not copied:
-        raise InputError(f"{name} has kept no such network")
+        raise InputError(f"{name} has saved no such network; check --cell, --recipe and --seed")
     return {"networks": copied}
 
 

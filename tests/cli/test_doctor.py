@@ -97,7 +97,7 @@ def _program(folder: Path, name: str, script: str = "") -> None:
 @pytest.mark.parametrize(
     ("cuda", "advice"),
     [
-        (None, "NVIDIA's driver is here; torch is built for the CPU alone: install one for CUDA"),
+        (None, "NVIDIA's driver is here, but torch has no CUDA: install torch for CUDA"),
         ("12.4", "a driver for torch's CUDA 12.4, and a job that has a GPU"),
     ],
 )

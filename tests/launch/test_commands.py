@@ -62,7 +62,7 @@ def test_plan_without_slurm_is_of_this_machine_and_warns_of_gpus_that_it_lacks(
     spec.write_text(example("slurm-gpu"))
     done = rebench(*plan)
     assert "a guess for a GPU" in json.loads(done.stdout)[0]["times_from"]
-    asked = "asks for a GPU (gpus_per_task = 1), and this machine has none: "
+    asked = "needs a GPU (gpus_per_task = 1), and this machine has no GPU: "
     assert f"{asked}`rebench submit --cluster local` will fail here" in done.stderr
     refused = rebench("submit", str(spec), "--cluster", "local", code=1)
     assert "a GPU was asked for" in refused.stderr
@@ -183,7 +183,7 @@ def test_plan_says_what_so_many_cells_would_show(tmp_path):
     by_top = {top: [row["power"] for row in rows if row["top_percent"] == top] for top in (50, 20)}
     for power in by_top.values():
         assert power[0] < 0.7 < power[-1]
-    assert "top 10 %: not with the noise of mini@fixed (5 epochs)" in done.stderr
+    assert "top 10 %: no power from mini@fixed (5 epochs)" in done.stderr
     refused = rebench("sweep", "plan", str(spec), "--power", "2", code=2)
     assert "drop must be above 0" in refused.stderr
 
@@ -228,8 +228,8 @@ def test_power_says_that_the_noise_is_of_much_shorter_training_and_how_to_give_a
     assert main(["sweep", "plan", str(spec), "--power", "0.1", *like]) == 0
     told = capsys.readouterr()
     assert "with the noise of mini@fixed, cifar10-jpeg16, ori-test, 5 epochs" in told.out
-    assert "that of mini@fixed after 5 epochs, and the sweep trains 200" in told.err
-    assert "--like TABLE takes the noise of another table" in told.err
+    assert "is from mini@fixed after 5 epochs, but the sweep trains 200" in told.err
+    assert "--like TABLE takes the seed tau of another table" in told.err
 
 
 def test_dry_run_needs_no_slurm_and_says_what_would_be_sent(tmp_path, monkeypatch, capsys):

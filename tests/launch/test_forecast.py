@@ -200,7 +200,7 @@ def test_plan_tells_days_on_the_devices_that_are_asked_about(tmp_path, capsys):
     assert row["days_on_1000000_devices"] <= row["longest_job_min"] / 1440 + 1e-3
     for wrong in ("8,x", "0", "", "8;64", "-1"):
         assert main(["sweep", "plan", str(spec), "--devices", wrong]) == 2
-        assert "--devices is whole numbers such as 8,64,512, got" in capsys.readouterr().err
+        assert "--devices takes whole numbers, such as 8,64,512, got" in capsys.readouterr().err
 
 
 @pytest.mark.slurm
