@@ -1,17 +1,17 @@
 """Re-train, re-query and re-rank NAS-Bench-201 under any learning-rate and init recipe.
 
 open(name)              a table: released, a run's folder, a file; `NAME@RECIPE` takes one recipe
-compare(old, new)       how far the ranking moved, beside what seeds alone do; draws itself
-search.compare(tables)  do NAS algorithms rank alike on them (`import rebench.search`)
+compare(old, new)       change of the ranking, compared with the change between seeds; has a plot
+search.compare(tables)  rankings of NAS algorithms on two tables (`import rebench.search`)
 lr(cell, recipe)        the learning rate that a recipe gives a cell
-space()                 all 15,625 cells as a table, with what their networks cost
-network(cell, run=...)  a torch module: with a run's kept weights, or as training would begin
-plan(model, inputs)     any torch module: its paths, and a rate and an init for each parameter
+space()                 all 15,625 cells as a table, with the costs of their networks
+network(cell, run=...)  a torch module: with a run's saved weights, or with initial weights
+plan(model, inputs)     paths of a torch module; learning rate and init of each parameter
 Cell, Table, Trial      an architecture, its accuracies, one training run
-ReBench                 a re-trained table in the place of the package nats_bench
-submit, status, collect a sweep on a cluster: send it, see what became of it, make its tables
+ReBench                 a re-trained table with the interface of the package nats_bench
+submit, status, collect a sweep on a cluster: submit it, show its state, make its tables
 
-Each is loaded when it is first asked for.
+Each name is loaded at its first use.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ _HOMES: Final = {
     "submit": ("rebench.launch.submit", "submit"),
 }
 
-# packages of this one that need no import of their own: `rebench.modules.Plan`
+# subpackages that need no separate import: `rebench.modules.Plan`
 _PACKAGES: Final = frozenset(("modules", "search"))
 
 
 def _draw(result: object, *name: str) -> _Figure:
-    """Draw a result: figures stand above what they draw, and this package above both."""
+    """Draw a result; the import is here because results may not import figures."""
     from rebench.report.figures.drawers import draw
 
     return draw(result, *name)

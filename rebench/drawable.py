@@ -1,7 +1,7 @@
-"""Results that draw themselves.
+"""Base class of results that have a figure.
 
-Results stand below figures in the layers, and most who compute one draw none. So the root of the
-package, above both, passes what draws them; matplotlib is loaded by the first `plot()`.
+The modules of results may not import the modules of figures, and most results are never drawn. So
+the root of the package sets the function that draws. The first `plot()` loads matplotlib.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["Drawable"]
 
 
 class Drawable:
-    """A result of which `rebench.report.figures` has a figure; it says itself what was found."""
+    """Result with a figure in `rebench.report.figures`; its text gives the finding."""
 
     __slots__ = ()
 
@@ -31,6 +31,6 @@ class Drawable:
         Args:
             name: figure of a rank comparison: ``reranking``, ``curve`` (tau over K) or
                 ``differences``; of a comparison of algorithms: ``anytime``, ``ranks`` or
-                ``rerank``. The first of them if not given.
+                ``rerank``. The default is the first name.
         """
         return Drawable.drawer(self, *name)

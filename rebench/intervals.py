@@ -1,7 +1,7 @@
-"""Intervals of the quantities that rebench reports, for every part that reports one.
+"""Confidence intervals of the quantities that rebench reports.
 
-Which quantity has which interval, and how often each covers: `docs/explanation/test.md`.
-Resampling intervals are made where they are used, since what is resampled differs.
+`docs/explanation/test.md` lists the interval of each quantity and its coverage.
+Resampling intervals are in the modules that use them, since the resampled units differ.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ Ints: TypeAlias = NDArray[np.int64]
 
 
 class Estimate(NamedTuple):
-    """A value and its confidence interval."""
+    """Value and its confidence interval."""
 
     value: float
     low: float
     high: float
 
     def covers(self, value: float) -> bool:
-        """Whether the interval holds a value."""
+        """Return whether the interval contains a value."""
         return self.low <= value <= self.high
 
     def __str__(self) -> str:
@@ -44,9 +44,9 @@ class Estimate(NamedTuple):
 
 
 def student_reach(freedom: float, level: float = 0.95) -> float:
-    """The standard errors that the two-sided interval reaches to either side."""
+    """Return the half width of the two-sided interval in standard errors."""
     if freedom == 2:
-        # Three seeds, the usual number: exact, and a question need not wait for SciPy.
+        # Three seeds, the usual number: an exact formula, without loading SciPy.
         return level * math.sqrt(2 / (1 - level**2))
     from scipy import special  # `scipy.stats` takes seconds to load
 
@@ -54,9 +54,9 @@ def student_reach(freedom: float, level: float = 0.95) -> float:
 
 
 def mean_interval(sample: ArrayLike, level: float = 0.95, groups: Ints | None = None) -> Estimate:
-    """The mean with Student's interval; of one value, an interval without bounds.
+    """Return the mean with Student's interval; for one value the interval is unbounded.
 
-    With `groups` [values], those of one group are one observation.
+    With `groups` [values], the values of one group are one observation.
     """
     values = np.asarray(sample, dtype=np.float64)
     mean = float(values.mean())
@@ -65,14 +65,14 @@ def mean_interval(sample: ArrayLike, level: float = 0.95, groups: Ints | None = 
         sums = np.bincount(np.unique(groups, return_inverse=True)[1], sums).astype(np.float64)
     if len(sums) < 2:
         return Estimate(mean, -math.inf, math.inf)
-    # The standard error of a mean of clusters; of clusters of one it is that of any mean.
+    # The standard error of a mean of clusters; for clusters of size 1 it is the usual formula.
     error = float(np.sqrt(len(sums) / (len(sums) - 1) * float(sums @ sums))) / len(values)
     half = student_reach(len(sums) - 1, level) * error
     return Estimate(mean, mean - half, mean + half)
 
 
 class Crossed(NamedTuple):
-    """A mean with its interval, and the p-value of its being 0 (two-sided)."""
+    """Mean with its interval, and the two-sided p-value of a mean of 0."""
 
     value: float
     low: float
@@ -80,7 +80,7 @@ class Crossed(NamedTuple):
     p_value: float
 
     def named(self, name: str) -> dict[str, float]:
-        """The value under `name`, and its interval, `_low` and `_high`."""
+        """Return the value under `name`, and its interval under `_low` and `_high`."""
         return {name: self.value, f"{name}_low": self.low, f"{name}_high": self.high}
 
 
@@ -91,20 +91,20 @@ def crossed_mean(
     part_groups: Ints,
     level: float = 0.95,
 ) -> Crossed:
-    """The mean of values whose rows and columns are both a sample of more.
+    """Return the mean of values with an interval for samples of both rows and columns.
 
-    The variance of the mean is that over groups of rows plus, of every part, that between columns
-    beyond what the spread inside them gives (two-way random effects); Student's with
+    The variance of the mean is the variance over groups of rows plus, for every part, the excess
+    variance between columns (two-way random effects). The interval is Student's with
     Satterthwaite's degrees of freedom.
 
     Args:
         values: [rows] each a mean over its columns.
-        groups: [rows] which are one observation each.
-        parts: [rows, columns] of which the values are made, apart where their columns are
-            independent: a difference of tables of the same seeds is one part, of others two. A part
-            of one column says nothing of columns.
-        part_groups: [rows of the parts] their groups.
-        level: of the interval.
+        groups: [rows] the group of each row; a group is one observation.
+        parts: [rows, columns] arrays that the values are made of, one for each set of independent
+            columns. A difference of two tables is one part if they share seeds, else two. A part
+            of one column gives no variance between columns.
+        part_groups: [rows of the parts] the group of each row.
+        level: the confidence level.
     """
     array = np.asarray(values, dtype=np.float64)
     mean, low, _ = mean_interval(array, level, groups)
@@ -138,8 +138,8 @@ def crossed_mean(
 def welch_half_width(samples: Sequence[tuple[float, int]], level: float = 0.95) -> float:
     """Return half the width of Welch's interval of the difference of two means.
 
-    `samples` are the standard deviations (of n - 1) and sizes of both; infinite where one of them
-    has a single value, and 0 where neither varies.
+    `samples` are the standard deviations (of n - 1) and sizes of both. The half width is infinite
+    if a sample has a single value, and 0 if both are constant.
     """
     if min(size for _, size in samples) < 2:
         return float("inf")
@@ -154,7 +154,7 @@ def welch_half_width(samples: Sequence[tuple[float, int]], level: float = 0.95) 
 def share_interval(share: float, n: int, level: float = 0.95) -> Estimate:
     """Return a share of `n` independent trials with Wilson's interval (JASA 1927).
 
-    It stays inside [0, 1] and has a width where the share is 0 or 1, as a normal one has not.
+    Unlike a normal interval, it stays inside [0, 1] and has a width at shares of 0 and 1.
     """
     reach = NormalDist().inv_cdf((1 + level) / 2)
     centre = (share + reach**2 / (2 * n)) / (1 + reach**2 / n)
@@ -166,9 +166,9 @@ def share_interval(share: float, n: int, level: float = 0.95) -> Estimate:
 def spearman_interval(value: float, n: int, level: float = 0.95) -> Estimate:
     """Return Spearman's correlation of `n` pairs with an interval on Fisher's scale.
 
-    The standard error is that of Bonett and Wright (Psychometrika 2000). A sample's correlation
-    falls short of that of a normal population (Moran, Biometrika 1948), by more than a standard
-    error where it is near 1: the end away from 0 is reckoned from the value that makes up for this.
+    The standard error is from Bonett and Wright (Psychometrika 2000). The correlation of a sample
+    is biased towards 0 for a normal population (Moran, Biometrika 1948), near 1 by more than a
+    standard error. So the end away from 0 is computed from the correlation after bias correction.
     """
     size = abs(value)
     finest = 1 - 6 / (n**3 - n)  # half a step from 1: the next lower value is two swapped ranks

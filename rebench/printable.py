@@ -1,4 +1,4 @@
-"""Texts and numbers as people read them, without characters that a terminal or a page obeys."""
+"""Texts and numbers for readers, without control characters."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ __all__ = ["CONTROL", "is_number", "number", "printable", "probability", "signed
 CONTROL: Final = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 )
-"""One control character, mark of the direction of writing, end of a line or half of a character."""
+"""One control character, direction mark, line separator or surrogate."""
 
 
 _NUMBER: Final = re.compile(r"(-|(< )?-?[\d.,]+(e[+-]?\d+)?)( ?%|[ *])?")
 
 
 def printable(text: str, keep: str = "\t\n") -> str:
-    """Return a text with every control character, but for those in `keep`, spelt as an escape."""
+    """Return a text with all control characters, except those in `keep`, as escapes."""
     return CONTROL.sub(lambda one: one[0] if one[0] in keep else repr(one[0])[1:-1], text)
 
 
 def number(value: object, digits: int = 2) -> str | None:
-    """Return a number with this many decimals, never a negative zero; None if it is not finite."""
+    """Return a number with `digits` decimals, never a negative zero; None if it is not finite."""
     if not isinstance(value, Real) or not math.isfinite(value):
         return None
     plain = float(value)
@@ -43,10 +43,10 @@ def span(low: object, high: object, digits: int = 2) -> str | None:
 
 
 def is_number(text: str) -> bool:
-    """Whether a text is a number as tables show it, or the dash for a missing number."""
+    """Return whether a text is a number of a printed table, or the dash for a missing number."""
     return _NUMBER.fullmatch(text) is not None
 
 
 def probability(value: float) -> str:
-    """Return a p-value as text: three decimals, or that it is below them."""
+    """Return a p-value as text: three decimals, or "< 0.001"."""
     return f"{value:.3f}" if value >= 0.001 else "< 0.001"

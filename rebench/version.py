@@ -4,7 +4,7 @@ __all__ = ["version"]
 
 
 def version() -> str:
-    """The version, looked up when it is asked for: most commands never need it."""
+    """Return the version; it is looked up here because most commands do not need it."""
     import importlib.metadata
 
     return importlib.metadata.version("nas-rebench")
