@@ -15,7 +15,7 @@ from nats_folder import make_folder
 
 from cells import Cell
 from rebench.errors import InputError, MissingDataError, StoreError, UnsafeFileError
-from rebench.nats.ingest import ingest
+from rebench.nats.ingest import _Member, _parts, ingest
 from rebench.tables import Table, open_table
 
 GENERATED = [2, 9, 10, 13, 14, 33, 15624]
@@ -314,3 +314,17 @@ def test_a_table_of_retrained_results_needs_no_ingest(tmp_path):
     source.write_text("\n".join(rows))
     with pytest.raises(InputError, match="holds re-trained results; it needs no ingest"):
         ingest(source, tmp_path / "t.parquet")
+
+
+def test_parts_are_of_sixty_four_indices_of_cells(tmp_path):
+    members = {
+        index: _Member(tmp_path, f"{index:06d}.pickle.pbz2", 0, 1, 0)
+        for index in (0, 1, 63, 64, 127, 129)
+    }
+    parts = list(_parts(members, tmp_path, curves=False))
+    assert [[index for index, _ in part.members] for part in parts] == [
+        [0, 1, 63],
+        [64, 127],
+        [129],
+    ]
+    assert len({part.rows for part in parts}) == 3

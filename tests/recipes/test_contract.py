@@ -7,6 +7,7 @@ import subprocess
 import sys
 import typing
 
+import numpy as np
 import pytest
 import torch
 from support import PROJECT
@@ -213,3 +214,16 @@ def test_equal_numbers_make_equal_specs():
     assert make_recipe("fixed", lr=1).spec.model_dump_json() == (
         make_recipe("fixed", lr=1.0).spec.model_dump_json()
     )
+
+
+@pytest.mark.parametrize("rate", [0.0, -0.1, math.nan, math.inf, 3.5e38])
+def test_a_rate_that_no_training_can_have_is_refused(rate):
+    with pytest.raises(InputError, match="learning_rate must be above 0 and") as caught:
+        HyperParameters(learning_rate=rate)
+    assert str(caught.value).endswith(f"got {rate}")
+
+
+def test_the_largest_rate_is_that_of_float32():
+    largest = float(np.finfo(np.float32).max)
+    assert HyperParameters(learning_rate=largest).learning_rate == largest
+    assert HyperParameters(learning_rate=5e-324).learning_rate > 0
