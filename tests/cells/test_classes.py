@@ -96,7 +96,7 @@ def test_a_cell_names_its_class_as_the_partition_does(partition):
     ]
 
 
-@pytest.mark.parametrize("indices", ["x", 11, [15625], [-1], None, [10**400], [1, "x"]])
+@pytest.mark.parametrize("indices", ["x", 11, [15625], [-1], None, [10**400], [1, "x"], [1.5]])
 def test_indices_of_no_cells_are_refused(indices):
     with pytest.raises(CellError, match=r"must be a list of whole numbers in 0\.\.15624, got"):
         cells.trainable_networks(indices)
