@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from rebench.cli.sweep import _cost, _end
+import pytest
+
+from rebench.cli.sweep import _cost, _end, _noise_table
 from rebench.launch.forecast import Forecast
 
 PLANNED = Forecast(
@@ -37,3 +39,17 @@ def test_times_on_devices_are_in_days_and_files_in_gigabytes():
         "disk (GB)": 0.001235,
         "files": 9,
     }
+
+
+@pytest.mark.parametrize(
+    ("epochs", "table"),
+    [
+        (1, "mini@fixed"),
+        (32, "mini@fixed"),
+        (33, "mini-60ep@fixed"),
+        (99, "mini-60ep@fixed"),
+        (100, "nb201"),
+    ],
+)
+def test_noise_is_taken_from_the_table_of_trainings_as_long(epochs, table):
+    assert _noise_table(epochs) == table

@@ -216,7 +216,9 @@ def test_equal_numbers_make_equal_specs():
     )
 
 
-@pytest.mark.parametrize("rate", [0.0, -0.1, math.nan, math.inf, 3.5e38])
+@pytest.mark.parametrize(
+    "rate", [0.0, -0.1, math.nan, math.inf, math.nextafter(2.0**128 - 2.0**104, math.inf)]
+)
 def test_a_rate_that_no_training_can_have_is_refused(rate):
     with pytest.raises(InputError, match="learning_rate must be above 0 and") as caught:
         HyperParameters(learning_rate=rate)

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from rebench.errors import InputError
-from rebench.report.figures.style import COLOURS, key_above, new_figure, styled
+from rebench.report.figures.style import COLOURS, key_above, mosaic, new_figure, styled
 
 DATA = pd.DataFrame({"x": [1, 2, 3], "tau": [0.5, 0.25, 0.125]})
 
@@ -108,3 +108,14 @@ def test_panel_without_labels_has_no_legend():
 )
 def test_legend_has_as_many_columns_as_there_is_room_for(columns, labels, expected):
     assert _with_key(columns, labels)._ncols == expected
+
+
+def test_letters_of_panels_stand_at_the_top_left_corner_in_points():
+    _, panels = mosaic("ab", "cc", height_in=2)
+    letters = [axes.texts[0] for axes in panels]
+    assert [text.get_text() for text in letters] == ["a", "b", "c"]
+    assert {(text.xy, text.xyann, text.get_ha(), text.get_va()) for text in letters} == {
+        ((0, 1), (-7, 4), "right", "bottom")
+    }
+    _, [alone] = mosaic("a", height_in=2)
+    assert not alone.texts
