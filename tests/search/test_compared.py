@@ -84,3 +84,13 @@ def test_three_tables_and_mixed_kinds_are_refused():
         rebench.search.compare(["mini@fixed"] * 3)
     with pytest.raises(InputError, match="of one kind"):
         rebench.search.compare(["mini@fixed", smooth_table()])
+
+
+def test_reruns_are_of_the_first_table():
+    found = rebench.search.compare(
+        ["mini@topology", "mini@fixed"], ["random", "rea"], repeats=2, reruns=2
+    )
+    assert [one.table.name for one in found.reruns] == [
+        "mini@topology rerun 1",
+        "mini@topology rerun 2",
+    ]

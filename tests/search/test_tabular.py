@@ -73,6 +73,16 @@ def test_a_table_of_test_accuracy_says_so_and_counts_evaluations(frame: pd.DataF
     assert paper_budget(searched) == Budget(evaluations=150)
 
 
+@pytest.mark.parametrize(("least", "known"), [(1.0, True), (0.0, False), (np.nan, False)])
+def test_times_are_known_where_every_cell_has_some(frame: pd.DataFrame, least: float, known: bool):
+    rows = _only(frame, split="ori-test", epochs=200, seed=777)[
+        ["index", "dataset", "split", "epochs", "seed", "accuracy"]
+    ]
+    seconds = np.where(rows["index"] == rows["index"].iloc[0], least, 2.0)
+    searched = search_table(Table.from_frame(rows.assign(seconds=seconds)), "cifar10")
+    assert searched.has_seconds is known
+
+
 def test_a_retrained_sample_can_be_searched_on_the_published_signal(
     table: Table, frame: pd.DataFrame
 ):

@@ -17,9 +17,10 @@ from torch import nn
 from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
 from trialsets import few_digits, make_trial
 
+from rebench.errors import TrainingError
 from rebench.runs import RecipeSpec
 from rebench.train import Sources, Speed, StackRun, train
-from rebench.train.device import peak_memory_mib
+from rebench.train.device import peak_memory_mib, prepare_device
 
 ELSEWHERE = torch.device("meta")
 Start = Callable[..., StackRun]
@@ -117,3 +118,11 @@ def test_peak_memory_is_of_the_trial_and_not_of_the_process_before_it():
 def test_peak_memory_of_a_gpu_is_what_torch_allocated_in_mib(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda _: 3 * 2**20 + 2**18)
     assert peak_memory_mib(torch.device("cuda")) == 3.2
+
+
+def test_gpus_are_numbered_from_zero(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    assert [str(prepare_device(name, Speed())) for name in ("cuda", "cuda:1")] == ["cuda", "cuda:1"]
+    with pytest.raises(TrainingError, match="no device 'cuda:2': this machine has 2 GPU"):
+        prepare_device("cuda:2", Speed())
