@@ -39,7 +39,7 @@ _HEADINGS: Final = {
     "p_value": "p",
     "swaps": "pairs that swap",
     "wins": "probability",
-    "found_best": "share that found the best cell",
+    "found_best": "best found",
 }
 
 Repeats = Annotated[int, typer.Option(help="Independent runs of each algorithm.", min=1)]
