@@ -28,15 +28,15 @@ from rebench.tables.columns import BENCHMARK_CURVES, COLUMNS, RUN_CURVES
 __all__ = ["on_files", "on_page_content", "on_page_markdown"]
 
 PROJECT: Final = Path(__file__).parent.parent
-# Pages of results lie where they are made, figures beside them.
+# Folders of result pages and their figures.
 RESULTS: Final = (PROJECT / "notebooks" / "05_surface", PROJECT / "notebooks")
 NOTEBOOKS: Final = PROJECT / "notebooks"
 _NOTEBOOK: Final = re.compile(r"`(\w+)\.ipynb`")
 _CELL: Final = re.compile(r"<td>([^<]+)</td>")
-# Characters of a table's cell: up to here a name or a number with its interval, never to be broken;
-# from here a sentence, which wants a column to be read in.
+# Characters of a table cell. Shorter cells are names or numbers and are never broken; longer cells
+# are sentences and get a wide column.
 _SHORT, _LONG = 20, 40
-# Every command has it, some have nothing else.
+# Every command has this option, some have no other.
 _HELP: Final = re.compile(r"(?:\*\*Options\*\*:\n\n)?\* `--help`: [^\n]*\n(?=\n|$)")
 _MADE: Final = re.compile(r"^<!-- made when the pages are built: (\S+) -->$", flags=re.MULTILINE)
 

@@ -21,10 +21,10 @@ import markdown
 
 __all__ = ["NotebookPage", "inert", "notebook_page"]
 
-# Code that is longer is folded: what it found comes first.
+# Longer code is folded, so that results come first.
 _SHORT_LINES: Final = 8
 _HEADING: Final = re.compile(r"^#+ (.+)$", flags=re.MULTILINE)
-# What a notebook's text leads to lies beside the notebook, and one folder above its page.
+# Files that a notebook links to are next to the notebook, one folder above its page.
 _LINK: Final = re.compile(r"\]\(([\w/.-]+\.md)\)")
 _TAGS: Final = frozenset(
     [

@@ -1,4 +1,4 @@
-"""The package ``cells`` that lies beside this one, whatever else has its name."""
+"""Import of the package ``cells`` next to this package, even if another module has its name."""
 
 from __future__ import annotations
 
