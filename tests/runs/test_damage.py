@@ -188,7 +188,7 @@ def test_file_in_the_place_of_the_shards_is_named(run, capsys):
     assert main(["status", str(run)]) == 0
     assert "results cannot be read (Not a directory)" in capsys.readouterr().err
     assert main(["collect", str(run)]) == 2
-    assert f"there is no folder {run / 'results'}" in capsys.readouterr().err
+    assert f"the folder {run / 'results'} is missing" in capsys.readouterr().err
 
 
 def test_list_of_trials_that_is_gone_is_named(run, capsys):
