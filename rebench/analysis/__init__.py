@@ -1,4 +1,4 @@
-"""Questions asked of tables: how rankings moved, and what noise alone would do."""
+"""Analyses of tables: changes between rankings, compared with changes between seeds."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""What a study is asked to compare, and how: plain values, which need nothing that computes."""
+"""Settings of a study: plain values that need no import of numerical packages."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ __all__ = ["MOST_DRAWS", "TOP_PERCENT", "Choices", "Selection"]
 Selection: TypeAlias = Literal["benchmark", "retrained", "either"]
 
 TOP_PERCENT: Final = (100.0, 90.0, 80.0, 70.0, 60.0, 50.0, 40.0, 30.0, 20.0, 10.0, 5.0, 1.0)
-"""The top K % that rankings are compared at, unless others are asked for."""
+"""Default values of K: rankings are compared among the top K % of the cells."""
 
 MOST_DRAWS: Final = 100_000
-"""The most draws of one comparison: they take minutes, and tell p-values of 0.00001 apart."""
+"""Largest number of draws of a comparison; it takes minutes and resolves p-values of 0.00001."""
 
 
 @checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choices:
-    """What a study is asked to compare, and how.
+    """Settings of a study: the tables to compare, and the parameters of the comparison.
 
     Attributes:
-        published: an ingested benchmark or any other table, by name.
-        datasets: which data sets; all of the run if empty.
-        recipes: which recipes; all but the one compared with if empty.
-        against: "benchmark" or a recipe of the run. If None: the run's own `nb201`, and then the
-            published table where it has the data set.
-        split: where accuracies are measured; if None the whole test set, or what there is of it.
-        epochs: of the run's trials; needed only where a recipe was trained for several.
+        published: name of an ingested benchmark or of any other table.
+        datasets: data sets to compare; if empty, all data sets of the run.
+        recipes: recipes to compare; if empty, all recipes except the baseline.
+        against: "benchmark" or a recipe of the run. If None: the `nb201` of the run, and also the
+            published table if it contains the data set.
+        split: where accuracies are measured; if None, the whole test set or a part of the test set.
+        epochs: number of epochs of the trials; if None, the longest training of each recipe.
         top_percent: the values of K.
-        by: which table chooses the top K %, or the name of a third one.
-        draws: bootstrap draws and simulated tables.
-        seed: of all random draws: equal seeds give equal reports.
+        by: table that selects the top K %: one of the two, or the name of a third table.
+        draws: bootstrap draws, and permutations for the p-values.
+        seed: seed of all random draws: equal seeds give equal reports.
     """
 
     published: str | Path | None = None

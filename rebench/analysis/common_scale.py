@@ -1,4 +1,4 @@
-"""Two tables on one scale: accuracies of cells as if the recipes differed by noise alone."""
+"""Common scale of two tables: accuracies of cells as if the recipes differed only by noise."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from rebench.analysis.seed_noise import means_of, pooled, pooled_sd, reach
 __all__ = ["FEW_CELLS", "LEAST_SD", "means_and_noise", "on_scale_of", "unchanged"]
 
 FEW_CELLS: Final = 50
-"""With fewer cells, the test rarely sees a change as large as the noise of a run, and the scales
-of two tables cannot be told from a change (`docs/explanation/analysis.md`)."""
+"""With fewer cells, the test rarely detects a change as large as the noise of a run. A change of
+scale is then not distinguishable from a change of ranking (`docs/explanation/analysis.md`)."""
 LEAST_SD: Final = 1e-3
-"""A smaller standard deviation of a run is none."""
-# Differences between tables that one clean table in a thousand has.
+"""Smaller standard deviations of a run count as 0."""
+# Upper tail probability of the chi-squared limit on the difference between tables.
 _RARE: Final = 0.001
-# Knots of the map between the two scales: one for so many cells, and no more than these.
+# Knots of the map between the two scales: cells per knot, and the largest number of knots.
 _CELLS_A_KNOT: Final = 8
 _MAX_KNOTS: Final = 12
 _SCORES: Final = special.ndtri((np.arange(16) + 0.5) / 16)
 
 
 def on_scale_of(a: Floats, b: Floats) -> Floats:
-    """Bring `b` to the scale of `a`: equal quantiles of cell means are made equal.
+    """Map `b` to the scale of `a`, so that the quantiles of the cell means are equal.
 
-    Means of noisier runs are spread wider, which is no matter of scale: where both tables show
-    their noise, the quantiles are those that means would have if all were as noisy as the noisier.
+    Noise widens the distribution of means, but it is not a change of scale. If both tables have
+    seeds, noise is added to the less noisy means before the quantiles are computed.
     """
     plain = _matched(a, b, np.zeros((2, len(a))))
     if not all((np.isfinite(x).sum(axis=1) >= 2).any() for x in (a, b)):
@@ -42,9 +42,9 @@ def on_scale_of(a: Floats, b: Floats) -> Floats:
 
 
 def _matched(a: Floats, b: Floats, spread: Floats) -> Floats:
-    """`b` mapped, monotone and linear between few knots, so that quantiles of means are equal.
+    """Map `b` by a monotone piecewise linear function that makes quantiles of means equal.
 
-    To the means of both tables normal noise of standard deviations `spread` [2, cells] is added.
+    Normal noise with standard deviations `spread` [2, cells] is added to the means of both tables.
     """
     n_knots = max(2, min(_MAX_KNOTS, len(a) // _CELLS_A_KNOT + 1))
     shares = np.linspace(0, 1, n_knots)
@@ -58,17 +58,17 @@ def _matched(a: Floats, b: Floats, spread: Floats) -> Floats:
         return np.asarray(b - at[0] + to[0])
     place = np.clip(np.searchsorted(at, b, side="right") - 1, 0, len(at) - 2)
     slope = np.diff(to) / np.diff(at)
-    return to[place] + slope[place] * (b - at[place])  # beyond the ends too
+    return to[place] + slope[place] * (b - at[place])  # also beyond the ends
 
 
 def unchanged(a: Floats, b: Floats, counts: Ints) -> tuple[Floats, Floats]:
-    """What means look like without a change: their centre [cells], and what is added to it.
+    """Return a model of means without a change: centres [cells] and factors [2, cells].
 
-    Given a cell's true accuracy in both tables, its mean weighted by precision says all about it
-    that the runs say, and the means differ with variance s_a/k_a + s_b/k_b, of which each table
-    has its part. Dealt out at random they differ with S (1/k_a + 1/k_b), S the variance of all
-    runs of a cell: so differences [2, cells] are multiplied by the root of the ratio. S is no more
-    than chance allows: else a change of the ranking would pass for noise.
+    The centre of a cell is its mean over both tables, weighted by precision. Without a change the
+    two means differ with variance s_a/k_a + s_b/k_b. After a random permutation of the runs they
+    differ with S (1/k_a + 1/k_b), where S is the variance of all runs of a cell. The factors
+    correct differences by the root of this ratio. S has an upper limit from chance. Without the
+    limit a change of the ranking would count as noise.
     """
     k = counts.T
     means, noise = means_and_noise(a, b)
@@ -79,7 +79,7 @@ def unchanged(a: Floats, b: Floats, counts: Ints) -> tuple[Floats, Floats]:
     between = wanted * k.prod(axis=0) / k.sum(axis=0)
     dealt = (within + between) / (k.sum(axis=0) - 1) * (1 / k).sum(axis=0)
     factor = np.sqrt(wanted / dealt)
-    if len(a) >= FEW_CELLS:  # the scales of fewer cells cannot be told from a change
+    if len(a) >= FEW_CELLS:  # with fewer cells a change of scale can look like a new ranking
         seen = pooled((means[0] - means[1]) ** 2 / wanted, np.ones(len(a)), centre)
         most = special.chdtri(freedom := 2 * reach(len(a)) + 1, _RARE) / freedom
         beyond = (within + between * np.maximum(seen, most)) / (within + between * most)
@@ -88,9 +88,9 @@ def unchanged(a: Floats, b: Floats, counts: Ints) -> tuple[Floats, Floats]:
 
 
 def means_and_noise(a: Floats, b: Floats) -> tuple[Floats, Floats]:
-    """Means of cells and variances of a run, both [2, cells], of tables on one scale.
+    """Return means of cells and variances of a run, both [2, cells], of tables on one scale.
 
-    A table without noise of its own is taken to have the other's.
+    If a table has no seeds, its variances are those of the other table.
     """
     known = [pooled_sd(x) ** 2 for x in (a, b) if (np.isfinite(x).sum(axis=1) >= 2).any()]
     return np.stack([means_of(a), means_of(b)]), np.stack([known[0], known[-1]])

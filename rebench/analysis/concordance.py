@@ -1,9 +1,9 @@
 """Kendall's tau-b among the best of two columns, for many K and many pairs of columns at once.
 
-If every element knows how many others beat it in both columns, the concordance of "the top K %" is
-a sum over its elements, for every K: a whole curve of tau against K costs as much as one tau. The
-counts come from a wavelet-style partition by the bits of the rank, which numpy does for all rows
-together: exact, O(n log n), and no loop over draws. See `docs/explanation/analysis.md`.
+For each element, count the others that are better in both columns. The concordance of the top K %
+is a sum of these counts, so all K together cost about the same as a single K. The counts come from
+a wavelet-style partition by the bits of the rank. They are exact and take O(n log n), and numpy
+computes them for all draws together. See `docs/explanation/analysis.md`.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ __all__ = [
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
 
-# Accuracies (percent) closer than this are one value: means of equal seeds in another order
-# differ in their last bits, and that must stay a tie.
+# Accuracies (percent) that are closer than this are tied. Means over the same seeds in another
+# order differ in their last bits.
 TIE_WIDTH = 1e-6
 MIN_CELLS: Final = 10
-"""With fewer cells than this, a tau says nothing: it is reported as too few instead."""
-# About this many elements are worked on together: few calls, and arrays that stay in cache.
+"""Smallest number of cells for which tau is reported."""
+# Number of elements of a chunk of work: few calls, and arrays that fit into the cache.
 _CHUNK = 1 << 17
-# Of so few cells and codes the square is a short integer, and less memory is moved.
+# Numbers of cells and codes up to these have a square that fits into a short integer.
 _SHORT: Final = ((180, np.int16), (46_340, np.int32))
-# Rows of so many elements are long.
+# Rows of at least this many elements are accumulated row by row.
 _LONG: Final = 256
-# Of so few values an integer has a bit for each; numpy 1 counts no bits.
+# Up to this many values, an integer has a bit for each value; numpy 1 cannot count bits.
 _BITS = 64 if hasattr(np, "bitwise_count") else 0
 
 
@@ -57,10 +57,10 @@ def tau_curves(
     *,
     by: Selection = "benchmark",
 ) -> tuple[Floats, Ints]:
-    """Tau-b and the number of cells, [draws, K], for draws of means a and b [draws, cells].
+    """Return tau-b and the number of cells, [draws, K], for draws of means a and b [draws, cells].
 
-    With fewer than `MIN_CELLS` cells tau is NaN. An `a` or `b` of one row goes with every row of
-    the other.
+    With fewer than `MIN_CELLS` cells tau is NaN. If `a` or `b` has one row, this row is compared
+    with every row of the other.
     """
     shape = (max(len(a), len(b)), a.shape[1])
     first, second = (np.broadcast_to(dense_codes(means), shape) for means in (a, b))
@@ -73,7 +73,7 @@ def known_taus(tau: Floats, taken: Ints) -> tuple[Floats, Ints]:
 
 
 def top_sizes(n_cells: int, top_percent: Sequence[float]) -> list[int]:
-    """The number of cells that are the top K % of `n_cells`, rounded up, for each K."""
+    """Return the number of cells of the top K % of `n_cells`, rounded up, for each K."""
     if not len(top_percent):
         raise InputError("top_percent must have one percentage or more in (0, 100], got none")
     for percent in top_percent:
@@ -83,9 +83,9 @@ def top_sizes(n_cells: int, top_percent: Sequence[float]) -> list[int]:
 
 
 def dense_codes(values: NDArray[np.floating[Any]]) -> Ints:
-    """Return, per row of `values` [draws, n], integers that order as the values do.
+    """Return, per row of `values` [draws, n], integers in the same order as the values.
 
-    Equal values (to `TIE_WIDTH`) have equal codes; the lowest is 0.
+    Equal values (to `TIE_WIDTH`) have equal codes; the lowest code is 0.
     """
     rounded = np.rint(np.asarray(values, dtype=np.float64) / TIE_WIDTH)
     order = np.argsort(rounded, axis=1)
@@ -100,13 +100,13 @@ def dense_codes(values: NDArray[np.floating[Any]]) -> Ints:
 def top_tau(
     first: Ints, second: Ints, sizes: Sequence[int], by: Selection = "benchmark"
 ) -> tuple[Floats, Ints]:
-    """Tau-b among the best elements of each row, and how many elements those are.
+    """Return tau-b among the best elements of each row, and the number of these elements.
 
     Args:
-        first: [draws, n] codes (small integers that order as the values do) of the benchmark.
+        first: [draws, n] codes (small integers in the order of the values) of the benchmark.
         second: [draws, n] codes of the re-trained table.
-        sizes: [sizes] how many elements are the best; those that tie with the last one are too.
-        by: whose best: the first column's, the second's, or the best of any of the two.
+        sizes: [sizes] numbers of best elements; elements tied with the last are included.
+        by: the column that selects the best elements: the first, the second, or either.
 
     Returns:
         Two arrays [draws, sizes]; tau is NaN where one column is constant.
@@ -129,7 +129,7 @@ def top_tau(
 def top_mask(
     first: Floats, second: Floats, percent: float, by: Selection = "benchmark"
 ) -> NDArray[np.bool_]:
-    """Which cells are the top K % of means [cells]; those that tie with the last one are, too."""
+    """Return a mask of the top K % by means [cells], including ties with the last cell."""
     [size] = top_sizes(len(first), [percent])
     best = [values >= np.sort(values)[-size] - TIE_WIDTH / 2 for values in (first, second)]
     if by == "either":
@@ -141,8 +141,8 @@ def _top_tau(first: Ints, second: Ints, sizes: Ints, either: bool) -> tuple[Floa
     n = first.shape[1]
     small = _shortest(max(n, first.max(), second.max() + 1))
     first, second = first.astype(small), second.astype(small)
-    # Best first, and among equals of `first` the best of `second` first. From here on a column is
-    # a draw: what goes from one element to the next does so for all draws at once.
+    # Sort by `first`, best first; among equals, by `second`, best first. From here on, each column
+    # is a draw, so one operation on rows serves all draws.
     highest, width = first.max(), second.max() + 1
     keys = _sorted((highest - first) * width + (width - 1 - second))
     a_codes = keys // width
@@ -155,7 +155,7 @@ def _top_tau(first: Ints, second: Ints, sizes: Ints, either: bool) -> tuple[Floa
     sequence = n - 1 - (by_b - b_ordered * n)
     tied_b = _scattered(_equals_before(b_ordered[::-1]), sequence[::-1])
 
-    # Of the elements before this one, `better` beat it in b; less equals in a they are concordant.
+    # Concordant: earlier elements that are better in b, minus those that are tied in a.
     concordant = _smaller_before(sequence) - (tied_a - tied_both)
     score = 2 * concordant + tied_a + tied_b - tied_both
 
@@ -173,23 +173,23 @@ def _top_tau(first: Ints, second: Ints, sizes: Ints, either: bool) -> tuple[Floa
 
 
 def _shortest(most: int) -> type[np.signedinteger[Any]]:
-    """The shortest integers that hold two codes of at most so many as one."""
+    """Return the shortest integer type that can store a pair of codes up to `most`."""
     return next((kind for up_to, kind in _SHORT if most <= up_to), np.int64)
 
 
 def _sorted(rows: Ints) -> Ints:
-    """Each row of [draws, n] sorted, as a column: [n, draws]."""
+    """Sort each row of [draws, n] and return the rows as columns [n, draws]."""
     return np.ascontiguousarray(np.sort(rows, axis=1).T)
 
 
 def tau_of_sums(
     size: NDArray[Any], score: NDArray[Any], tied_a: NDArray[Any], tied_b: NDArray[Any]
 ) -> Floats:
-    """Tau-b from the sizes of some sets of elements and sums over their elements.
+    """Return tau-b from the sizes of some sets of elements and sums over their elements.
 
-    A set that holds, with an element, every better one can be summed over its elements: each
-    brings its pairs with those that beat it (2 for a concordant pair, 1 for one tied in a column;
-    `score`) and its ties with equals before it. Discordant pairs are what is left of all pairs.
+    A set must contain, with each element, all better elements. `score` counts the pairs of an
+    element with earlier elements: 2 for a concordant pair, 1 for a tied pair. `tied_a` and
+    `tied_b` count its ties with earlier elements. All other pairs are discordant.
     """
     pairs = size * (size - 1.0) / 2
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -198,7 +198,7 @@ def tau_of_sums(
 
 
 def _running(step: np.ufunc, values: Ints) -> Ints:
-    """`step` of all rows up to each; long ones are faster one by one than by numpy's own."""
+    """Accumulate `step` over rows; a loop over long rows is faster than numpy's `accumulate`."""
     if values.shape[1] < _LONG:
         down: Ints = step.accumulate(values, axis=0)
         return down
@@ -209,7 +209,7 @@ def _running(step: np.ufunc, values: Ints) -> Ints:
 
 
 def _scattered(values: Ints, rows: Ints) -> Ints:
-    """`put_along_axis` of `values` [n, draws] at `rows`, by flat places: a quarter less time."""
+    """Put `values` [n, draws] at `rows`, like `put_along_axis`, but in a quarter less time."""
     n, draws = rows.shape
     found = np.empty_like(values, shape=n * draws)
     found[np.multiply(rows, draws, dtype=np.int64) + np.arange(draws)] = values
@@ -217,7 +217,7 @@ def _scattered(values: Ints, rows: Ints) -> Ints:
 
 
 def _equals_before(codes: Ints) -> Ints:
-    """Per column of sorted `codes`: how many equals stand before each element."""
+    """Count the equal elements before each element, per column of sorted `codes`."""
     places = np.arange(len(codes), dtype=codes.dtype)[:, None]
     starts = np.zeros_like(codes)
     np.multiply(codes[1:] != codes[:-1], places[1:], out=starts[1:])
@@ -225,7 +225,7 @@ def _equals_before(codes: Ints) -> Ints:
 
 
 def _run_ends(codes: Ints) -> Ints:
-    """Per column of sorted `codes`: where the last equal of each element stands."""
+    """Return the row of the last equal of each element, per column of sorted `codes`."""
     last = len(codes) - 1
     ends = np.full_like(codes, last)
     places = np.arange(last, dtype=codes.dtype)[:, None]
@@ -236,10 +236,10 @@ def _run_ends(codes: Ints) -> Ints:
 def _smaller_before(sequence: Ints) -> Ints:
     """Count, for each value v of the permutations [n, draws], the smaller values before it.
 
-    Row v of the result belongs to the value v. From the highest bit down, blocks hold the
-    values that share their higher bits, in their order in the sequence: every value with the bit
-    set has, before it, the block's values without it, which are smaller. A block has as many of
-    each kind, so positions need no bookkeeping. Count and value travel in one integer.
+    Row v of the result belongs to the value v. The loop runs from the highest bit down. A block
+    contains the values with equal higher bits, in the order of the sequence. For each value with
+    the bit set, the earlier values of its block without the bit are smaller. Half of a block has
+    the bit set, so positions follow from the size. An integer stores both count and value.
     """
     n, draws = sequence.shape
     if n <= _BITS:
@@ -247,7 +247,7 @@ def _smaller_before(sequence: Ints) -> Ints:
     width = 1 << max(1, (n - 1).bit_length())
     packed = np.empty((draws, width), dtype=np.int32 if width <= 1 << 15 else np.int64)
     packed[:, :n] = sequence.T
-    packed[:, n:] = np.arange(n, width)  # padding is larger and later: it is never counted
+    packed[:, n:] = np.arange(n, width)  # padding is larger and later, so it is never counted
     flat = packed.reshape(-1)
     half = width // 2
     ranks = np.arange(flat.size // 2)
@@ -267,7 +267,7 @@ def _smaller_before(sequence: Ints) -> Ints:
 
 
 def _smaller_of_few_before(sequence: Ints) -> Ints:
-    """The same of so few values that an integer has a bit for each, twice as fast."""
+    """Do the same for up to `_BITS` values with one bit for each value, twice as fast."""
     bits = np.left_shift(np.uint64(1), np.arange(len(sequence), dtype=np.uint64))[sequence]
     came = np.zeros_like(bits)
     came[1:] = _running(np.bitwise_or, bits[:-1])

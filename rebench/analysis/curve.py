@@ -1,4 +1,4 @@
-"""How far a ranking moved at each K: agreement, p-values, and notes on what to doubt."""
+"""Change of a ranking at each K: agreement, p-values, and notes with warnings."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from rebench.errors import InputError
 __all__ = ["rank_curve"]
 
 _COVERED: Final = 0.95
-# So many draws and what was seen make a p-value of .05.
+# With 19 draws the smallest p-value is 1 / 20 = 0.05.
 _FEWEST_DRAWS: Final = 19
-# Cells that the effect of unequal noise is simulated with.
+# Largest number of cells in the simulation of unequal noise.
 _MODELLED: Final = 2000
 
 
@@ -45,14 +45,13 @@ def rank_curve(
     draws: int = 1000,
     rng: Rng = None,
 ) -> tuple[pd.DataFrame, list[str]]:
-    """Return `agreement` and p-values at each K, and notes on what to doubt.
+    """Return `agreement` and p-values at each K, and notes with warnings.
 
-    `p_value` and `p_family` are those of no change by `exchange_p_values`; NaN where they are
-    refused (`doubts_of`). The interval of `drop` allows for unequal noise (`_excess`). Where a
-    table has one run of each cell, equal cells are second runs (`with_replicates`), and p-values
-    are those of a bootstrap. Where the effect of a seed differs between cells, p-values are the
-    larger ones of `seed_jackknife`, and the interval of `drop` is the wider one; those of
-    `_of_few_seeds` with fewer than three seeds.
+    `p_value` and `p_family` come from the permutation test `exchange_p_values`. They are NaN if
+    `doubts_of` refuses the test. The interval of `drop` allows for unequal noise (`_excess`). If a
+    table has one run of each cell, equal cells are second runs (`with_replicates`). The p-values
+    are then those of a bootstrap. If the effect of a seed differs between cells, intervals and
+    p-values are widened by `_widened_by_seeds`.
     """
     if draws and draws < _FEWEST_DRAWS:
         raise InputError(
@@ -72,7 +71,7 @@ def rank_curve(
         return curve.assign(p_value=np.nan, p_family=np.nan), notes
     if len(cells) < FEW_CELLS:
         notes.append(f"with {len(cells)} cells the test of movement sees only large changes")
-        # Percentiles of few cells are skewed, like `drop` of few cells.
+        # With few cells `drop` and its percentiles are skewed, so the interval is made symmetric.
         half = np.fmax(curve["drop"] - curve["drop_low"], curve["drop_high"] - curve["drop"])
         curve["drop_low"], curve["drop_high"] = curve["drop"] - half, curve["drop"] + half
     if (known := len(cells.repeated)) < len(cells):
@@ -98,7 +97,7 @@ def rank_curve(
 def _widened_by_seeds(
     curve: pd.DataFrame, paired: Paired, top_percent: Sequence[float], by: Selection
 ) -> pd.DataFrame:
-    """Allow for seeds whose effect differs between cells: wider intervals, larger p-values."""
+    """Widen intervals and raise p-values by `seed_jackknife`, or with few seeds `_of_few_seeds`."""
     if paired.fewest_seeds >= FEWEST_SEEDS:
         by_seed = seed_jackknife(paired, top_percent, by=by)
         half = (by_seed["drop_high"] - by_seed["drop"]).to_numpy()
@@ -117,11 +116,11 @@ def _widened_by_seeds(
 def _of_few_seeds(
     paired: Paired, top_percent: Sequence[float], by: Selection
 ) -> tuple[Floats, Floats]:
-    """What share of `drop` seeds may explain, and p-values, both [K], if all noise were theirs.
+    """Return the share of `drop` that seeds can explain, and p-values, both [K].
 
-    If all that a seed adds were one pattern over cells, the squared difference between the tables,
-    in units of what noise alone gives, would follow F with 1 and as many degrees of freedom as
-    seeds leave.
+    The worst case is assumed: the whole effect of a seed is one pattern over cells. The squared
+    difference of the tables, divided by its variance, then follows F. Its degrees of freedom are 1
+    and the number of seeds minus 2.
     """
     whole = paired.whole
     a, b = whole.before.centred, whole.after.centred
@@ -138,11 +137,11 @@ def _of_few_seeds(
 def _excess(
     paired: Paired, top_percent: Sequence[float], by: Selection, rng: np.random.Generator
 ) -> Floats:
-    """By how much seed tau exceeds tau [K] without a change, where noise is unequal.
+    """Return the drop [K] that unequal noise causes without a change of the ranking.
 
-    Of two cells a run of one table tells the better one with some certainty g, a run of the other
-    with h; tau is the mean of g h over pairs of cells, and the geometric mean of the means of g^2
-    and h^2 is more than that (Cauchy-Schwarz). How much more is simulated (`SeedNoise`).
+    For two cells, let g and h be the expected concordance of a run of each table with the true
+    order. Tau is the mean of g h over pairs of cells. Seed tau is the geometric mean of the means
+    of g^2 and h^2, which is larger (Cauchy-Schwarz). The difference is simulated (`SeedNoise`).
     """
     if not (paired.before.has_seeds and paired.after.has_seeds):
         return np.zeros(len(top_percent))
@@ -158,7 +157,7 @@ def _excess(
     )
     sample = np.arange(len(true)).reshape(draws, -1)
     parts = [(sample, list(top_percent))]
-    if paired.third is not None:  # which chooses the same cells in every draw
+    if paired.third is not None:  # the third table selects the same cells in every draw
         masks = top_masks(paired, top_percent)
         parts = [(sample[:, own[rows]], [100.0]) for own in masks if own[rows].any()]
     less = [

@@ -1,4 +1,4 @@
-"""Reasons to doubt the test of a comparison: divergence, unequal noise, seeds that favour cells."""
+"""Warnings about a comparison: divergence, unequal noise, seed effects that differ by cell."""
 
 from __future__ import annotations
 
@@ -15,35 +15,35 @@ from rebench.analysis.seed_noise import pooled_sd
 __all__ = ["FEWEST_SEEDS", "Doubts", "doubts_of"]
 
 FEWEST_SEEDS: Final = 3
-"""With fewer seeds, the effect of a seed on single cells cannot be told from noise."""
-# A seed that favours some cells is believed sooner than other faults: three seeds show it late, and
-# the jackknife that follows costs few findings.
+"""With fewer seeds, the effect of a seed on a cell is not distinguishable from noise."""
+# Level of the test for seed effects that differ by cell. It is higher than other levels, because
+# three seeds give little power, and the resulting jackknife costs little power.
 _FAVOURED: Final = 0.05
 _MARKED: Final = 1.1
 _DEALS: Final = 199
-# Differences between tables beyond so many median distances count as these, not to hide others.
+# Differences between tables are clipped at this multiple of their median absolute distance.
 _CLIPPED: Final = 4.0
-# Noise that differs by less than this is not mentioned.
+# Ratios of standard deviations below this are not reported.
 _UNEQUAL: Final = 1.5
-# The same of noise that differs by rank: by how much, from the cells in which one table is the
-# noisier one to those in which the other is, as a logarithm. Without a change it is .2 to .8, up to
-# 2.7 between recipes of the table `mini`.
+# Limit for noise that differs by cell: the spread of the logarithm of the ratio of both noises
+# (10 % to 90 % quantile). Without a change it is .2 to .8. Between recipes of the table `mini` it
+# is up to 2.7.
 _UNEVEN: Final = 3.0
 _AT_ONCE: Final = 1 << 20
 
 
 class Doubts(NamedTuple):
-    """What to say, and what follows from it."""
+    """Warnings about a comparison, and their consequences for its test."""
 
     notes: tuple[str, ...]
     refused: bool
-    """Whether no p-value can be given."""
+    """True if no p-value can be given."""
     by_seed: bool
-    """Whether the effect of a seed differs between cells: these are then not independent."""
+    """True if the effect of a seed differs between cells; cells are then not independent."""
 
 
 def doubts_of(paired: Paired, rng: np.random.Generator) -> Doubts:
-    """Look for one-sided divergence, unequal noise, missing runs and seeds that favour cells."""
+    """Check for one-sided divergence, unequal noise and seed effects that differ by cell."""
     first, second = tables = (paired.before, paired.after)
     notes = []
     failed = [_failed_by_chance(table) for table in tables]
@@ -88,7 +88,7 @@ def doubts_of(paired: Paired, rng: np.random.Generator) -> Doubts:
 
 
 def _failed_by_chance(table: Accuracies) -> int:
-    """How many runs diverged of cells that have runs that did not."""
+    """Count the diverged runs of cells that also have runs without divergence."""
     if table.diverged is None:
         return 0
     failed = table.diverged & np.isfinite(table.runs)
@@ -96,7 +96,7 @@ def _failed_by_chance(table: Accuracies) -> int:
 
 
 def _noise_by_rank(paired: Paired) -> float:
-    """How much the two tables' noise differs from cell to cell, on one scale, as a logarithm."""
+    """Return the spread over cells of the log ratio of both tables' noise, on one scale."""
     scaled = on_scale_of(paired.before.centred, paired.after.centred)
     own, other = paired.before.run_sd, pooled_sd(scaled)
     known = (own > LEAST_SD) & (other > LEAST_SD)
@@ -107,12 +107,12 @@ def _noise_by_rank(paired: Paired) -> float:
 
 
 def _favoured(paired: Paired, rng: np.random.Generator) -> float:
-    """P-value of a seed's favouring some cells over others, beyond what it adds to all.
+    """Return the p-value of no seed effect that differs between cells (permutation test).
 
-    If so, what it adds is one pattern over cells, and likely the same in both tables: of the
-    residuals of all runs, in standard deviations of a run, one singular value is large, larger than
-    where the residuals of every class of cells are dealt to other seeds of their table. Two seeds
-    leave one column of residuals: the difference between the tables is then one more.
+    Such an effect is a pattern over cells, probably the same in both tables. It makes the largest
+    singular value of the standardised residuals large. The null distribution permutes the residuals
+    of each class between the seeds of a table. With two seeds a table gives only one independent
+    column of residuals. The difference between the tables is then a further column.
     """
     whole = paired.whole
     tables = [table for table in (whole.before, whole.after) if len(table.seeds) > 1]
@@ -149,6 +149,6 @@ def _favoured(paired: Paired, rng: np.random.Generator) -> float:
     step = max(1, _AT_ONCE // seen.size)
     null = [squares(min(step, _DEALS - start)) for start in range(0, _DEALS, step)]
     largest = np.linalg.eigvalsh(np.concatenate([(seen.T @ seen)[None], *null]))[:, -1]
-    # What large tables show of two seeds may be too little to matter.
+    # With two seeds, large tables can show an effect that is significant but too small to matter.
     little = len(columns) > len(residuals) and largest[0] < _MARKED * np.median(largest[1:])
     return 1.0 if little else float((largest >= largest[0] - 1e-9).mean())

@@ -1,30 +1,29 @@
 """Seed tau of a table with one run a cell, estimated from cells that are the same network.
 
-Cells of one class of `cells.classes` (partition ``strict``) are the same trainable network: two of
-them are two runs of it. 1,404 classes of at least two cells that have a path from input to output
-hold 11,212 of the 15,625 cells. Each such cell is paired with another cell of its class, whose run
-takes the place of a second run; tau between the two columns estimates seed tau on these cells.
+Cells of one class of `cells.classes` (partition ``strict``) are the same trainable network. The
+runs of two such cells are therefore two runs of this network. 1,404 classes of at least two cells
+with a path from input to output contain 11,212 of the 15,625 cells. Each such cell is paired with
+another cell of its class: its partner. The run of the partner is used as a second run. Tau between
+both columns estimates seed tau on these cells.
 
-Let v be the accuracies and p a permutation that moves every cell inside its class: the classes'
-members in random order, each followed by the next one, the last by the first. The estimate is the
-mean over `draws` such permutations of tau-b(v, v∘p). For two cells of different classes the four
-runs behind their contribution are four different runs, as between two seeds. Two cells of one class
-contribute 0 between two seeds; here the pair of a cell and its own partner shares a run and
-contributes less: of n cells, less than 2 / n in all.
+Let v be the accuracies and p a permutation that moves every cell inside its class: a cycle through
+the members of the class in random order. The estimate is the mean of tau-b(v, v∘p) over `draws`
+permutations. Two cells of different classes involve four different runs, as between two seeds. Two
+cells of one class contribute 0 between two seeds. Here a cell and its partner share a run and
+contribute less: in total, less than 2 / n for n cells.
 
-The interval is a jackknife over groups of classes (Student's t with as many degrees of freedom as
-groups less one): a class is one observation, since its cells share their true accuracy. No class is
-drawn twice, because copies of a class would tie.
+The interval is a jackknife over groups of classes (Student's t; degrees of freedom: groups minus
+1). A class is one observation, since its cells have the same true accuracy. No class is drawn
+twice, because copies of a class would tie.
 
-Two limits, both measured on the published table by `experiments/published/equal_cells.py`:
+The method has two limits, measured on `nb201` by `experiments/published/equal_cells.py`:
 
-- Equal cells of one table may share the seed, and with it the order of the data. Their runs then
-  agree more than runs of different seeds, so the estimate is too high: on `nb201` by 0.005 over all
-  cells, by 0.012 to 0.015 in the best half, by 0.01 to 0.05 in smaller parts. With the partner's
-  run from another seed it is within 0.002 of seed tau over all cells.
-- The cells with an equal cell are not a random sample of all cells: they have more `none` and skip
-  operations. The estimate is for these cells (`EqualCells.rows`); compare them with the same cells
-  of another table.
+- Equal cells of one table may share the seed and thus the order of the data. Their runs then agree
+  more than runs of different seeds, so the estimate is too high. On `nb201` the bias is 0.005 over
+  all cells, 0.012 to 0.015 in the best half, 0.01 to 0.05 in smaller parts. If the partner's run
+  has another seed, the estimate is within 0.002 of seed tau over all cells.
+- The cells with an equal cell are not a random sample: they have more `none` and skip operations.
+  The estimate is for these cells (`EqualCells.rows`). Compare the same cells of another table.
 """
 
 from __future__ import annotations
@@ -54,32 +53,32 @@ _GROUPS: Final = 30
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class EqualCells:
-    """Those of some cells that have an equal cell among them, and their classes."""
+    """Cells that have an equal cell in a selection of cells, and their classes."""
 
     rows: Ints
     """[equal] positions in the cells that were given, ascending."""
     classes: Ints
-    """[equal] numbers from 0; cells of one number are the same trainable network."""
+    """[equal] numbers from 0; cells with the same number are the same trainable network."""
 
     @classmethod
     def among(cls, cells: ArrayLike) -> EqualCells:
-        """Find the equal cells among some cells, by index; cells without a path are left out.
+        """Find the equal cells among some cells, by index; omit cells without a path.
 
-        A cell without a path from input to output has the accuracy of guessing, whatever its seed.
+        A cell without a path from input to output has the accuracy of guessing with every seed.
         """
         given = np.asarray(cells, dtype=np.int64)
         return cls.of_networks(given, trainable_networks(given))
 
     @classmethod
     def of_networks(cls, cells: Ints, networks: Ints) -> EqualCells:
-        """Find the equal cells among some cells [cells] whose networks have numbers [cells]."""
+        """Find the equal cells among some cells [cells], given the numbers of networks [cells]."""
         rows = np.flatnonzero(np.bincount(networks)[networks] >= 2)
         rows = rows[depth_array(space_ops()[cells[rows]]).sum(axis=1) > 0]
         return cls(rows=rows, classes=np.unique(networks[rows], return_inverse=True)[1])
 
     @property
     def n_classes(self) -> int:
-        """The number of classes."""
+        """Return the number of classes."""
         return int(self.classes.max(initial=-1)) + 1
 
     def take(self, kept: np.ndarray) -> EqualCells:
@@ -123,11 +122,11 @@ def equal_cell_tau(
 
     Args:
         values: [cells] one accuracy a cell, of all cells that `equal` was found among.
-        equal: the cells that have an equal cell (`EqualCells.among`); those without a finite
-            accuracy are left out.
+        equal: the cells that have an equal cell (`EqualCells.among`); cells without a finite
+            accuracy are omitted.
         top_percent: the values of K.
-        second: [cells] the accuracies that partners take part with, of another seed for instance;
-            `values` if None.
+        second: [cells] the accuracies of partners, for example of another seed; `values` if
+            None.
         by: the run that decides the top K %: the cell's (``benchmark``), its partner's
             (``retrained``), or either.
         draws: the number of random pairings.

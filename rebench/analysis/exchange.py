@@ -1,10 +1,10 @@
-"""A permutation test of no change: runs are dealt between two tables.
+"""A permutation test of no change: the runs of each cell are exchanged between two tables.
 
-The test has no model behind its null. If a cell's runs in both tables have one true accuracy and
-one distribution of noise, whatever its shape, it is chance which of them are in which table.
-Dealing them again, cell by cell, gives tables that differ by seeds alone and could as well have
-been seen. The conditions (one scale, noise of one size) are in `docs/explanation/analysis.md`,
-with the power that is lost and the rate of false findings.
+The test assumes no distribution of noise. Under the null hypothesis all runs of a cell have the
+same distribution in both tables. The assignment of the runs to the tables is then random. New
+random assignments, cell by cell, give tables that differ only by seeds and are equally likely.
+The conditions (one scale, noise of one size), the loss of power and the rate of false findings are
+in `docs/explanation/analysis.md`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from rebench.analysis.seed_noise import Rng
 
 __all__ = ["Exchange", "exchange_p_values"]
 
-# More ways to deal out the runs of a cell than this are sampled.
+# With more assignments of the runs of a cell than this, a random sample is used.
 _MAX_DEALS: Final = 2000
 _AT_ONCE: Final = 1 << 20
 
@@ -48,12 +48,12 @@ def exchange_p_values(
     draws: int = 999,
     rng: Rng = None,
 ) -> tuple[Floats, Floats]:
-    """P-values [K] of no change, one-sided: single, and adjusted for looking at every K.
+    """Return one-sided p-values [K] of no change: raw, and adjusted for all K.
 
     The null hypothesis: on some common scale, every cell has one true accuracy in both tables. The
-    statistic is tau of the means over seeds, which see most. Adjusted is by the distribution of the
-    largest drop over all K (Westfall & Young 1993). NaN where fewer than `MIN_CELLS` cells are
-    left, and where neither table has two seeds of a cell: then nothing says what noise is.
+    statistic is tau of the means over seeds, which has the most power. The adjustment uses the
+    distribution of the largest drop over all K (Westfall & Young 1993). P-values are NaN for fewer
+    than `MIN_CELLS` cells, and if no table has two seeds of a cell, since noise is then unknown.
     """
     rng = np.random.default_rng(rng)
     sizes = top_sizes(len(paired), top_percent)
@@ -78,23 +78,23 @@ def exchange_p_values(
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Exchange:
-    """Every way to deal out the runs of each cell, as codes that order as the means do."""
+    """Assignments of the runs of each cell to two tables, as codes in the order of the means."""
 
     n_deals: Ints
-    """[cells] how many ways there are."""
+    """[cells] numbers of assignments."""
     blocks: Ints
-    """[cells] numbers of the blocks of cells that are dealt alike."""
+    """[cells] numbers of blocks; the cells of a block get the same assignment."""
     first: Ints
-    """[cells, deals] of the means of the runs dealt to the first table."""
+    """[cells, deals] codes of the means of the runs that the first table gets."""
     second: Ints
-    """[cells, deals] of the means of the others."""
+    """[cells, deals] codes of the means of the other runs."""
 
     @classmethod
     def build(cls, a: Floats, b: Floats, classes: Ints, rng: np.random.Generator) -> Exchange:
         """Prepare `centred` [cells, seeds] of the same cells, NaN where a seed is missing.
 
-        `rng` is used only where there are too many deals to list. Cells of one of the `classes`
-        (numbers [cells]) with as many runs are dealt alike, whatever their runs have in common.
+        `rng` is used only if there are too many assignments to list. Cells with the same class
+        (`classes`, numbers [cells]) and the same numbers of runs get the same assignment.
         """
         b = on_scale_of(a, b)
         counts = np.stack([np.isfinite(a).sum(axis=1), np.isfinite(b).sum(axis=1)], axis=1)
@@ -119,7 +119,7 @@ class Exchange:
         return cls(n_deals=n_deals, blocks=blocks, first=first, second=second)
 
     def draw(self, draws: int, rng: np.random.Generator) -> Iterator[tuple[Ints, Ints]]:
-        """Deal all runs out anew `draws` times; yield codes [some draws, cells] of both tables."""
+        """Yield codes [some draws, cells] of both tables, for `draws` random assignments."""
         cells = np.arange(len(self.n_deals))
         _, one_of_each = np.unique(self.blocks, return_index=True)
         step = max(1, _AT_ONCE // len(cells))
@@ -130,7 +130,7 @@ class Exchange:
 
 
 def _deals(k_a: int, k_b: int, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """[deals, k_a + k_b]: which runs the first table gets; all ways, or a sample."""
+    """Return masks [deals, k_a + k_b] of the runs that the first table gets: all, or a sample."""
     total = k_a + k_b
     if math.comb(total, k_a) > _MAX_DEALS:
         order = np.argsort(rng.random((_MAX_DEALS, total)), axis=1)

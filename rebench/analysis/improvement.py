@@ -1,4 +1,4 @@
-"""How much better cells became."""
+"""Change of accuracy from one table to another."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ __all__ = ["crossed_difference", "improvement"]
 
 
 def improvement(paired: Paired) -> dict[str, float]:
-    """The mean difference after - before, and the share of cells that improved.
+    """Return the mean difference after - before, and the share of cells that improved.
 
-    The mean's interval and p-value are those of `crossed_difference`, the share's is Wilson's for
-    as many classes. Keys: `n_cells`, `n_classes`, `difference`, `low`, `high`, `p_value`
-    (two-sided), `improved`, `improved_low`, `improved_high`.
+    The interval and p-value of the mean come from `crossed_difference`. The interval of the share
+    is Wilson's, with the number of classes as the sample size. Keys: `n_cells`, `n_classes`,
+    `difference`, `low`, `high`, `p_value` (two-sided), `improved` with `_low` and `_high`.
     """
     difference = paired.after.means - paired.before.means
     crossed = crossed_difference(paired)
@@ -34,10 +34,10 @@ def improvement(paired: Paired) -> dict[str, float]:
 
 
 def crossed_difference(paired: Paired) -> Crossed:
-    """The mean over cells of after - before, with cells and seeds both a sample of more.
+    """Return the mean over cells of after - before, with cells and seeds as random samples.
 
-    Cells that are one function are one observation. Where a table has one seed of every cell, or no
-    cell has them all, nothing says how much a seed adds: the interval is then over cells alone.
+    Equal cells are one observation. The effect of a seed is unknown if a table has one seed, or if
+    no cell has all common seeds. The interval then allows only for the sample of cells.
     """
     whole = paired.whole
     first, second = whole.before.runs, whole.after.runs

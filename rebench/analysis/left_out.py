@@ -1,4 +1,4 @@
-"""Runs that are left out of a comparison: one table lacks bad runs, or has runs that collapsed."""
+"""Omission of runs from a comparison: one table lacks bad runs, or contains collapsed runs."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from rebench.analysis.seed_noise import means_of, pooled, reach
 
 __all__ = ["differ", "without_gaps", "without_outliers"]
 
-# What is said of a table is wrong of one clean table in a hundred.
+# Level of the test of `differ`: 1 % false alarms.
 _SURE: Final = 0.01
-# Missing bad runs are believed sooner: what follows costs few findings.
+# Level of the test for missing bad runs; it is higher because the consequence costs little power.
 _LIKELY: Final = 0.05
-# Variances below this share of what is usual are too small.
+# Variances below this share of the usual variance are too small.
 _QUIETER: Final = 0.8
-# A run is far below the best run of its cell: so far in standard deviations of a run.
+# Distance of a collapsed run from the best run of its cell, in standard deviations of a run.
 _FAR: Final = 7.0
 
 
 def without_gaps(paired: Paired) -> tuple[Paired, list[str]]:
-    """The pair, or its cells that lack no run if the bad runs of one table seem to be missing."""
+    """Return the pair; keep only cells without gaps if one table seems to lack its bad runs."""
     tables = (paired.before, paired.after)
     sizes = [table.side_by_side[0].size for table in tables]
     lacking = [
@@ -42,7 +42,7 @@ def without_gaps(paired: Paired) -> tuple[Paired, list[str]]:
 
 
 def _best_are_left(table: Accuracies) -> bool:
-    """Whether runs of cells that lack some spread less than noise, as if the worst were missing."""
+    """Return whether cells with missing runs vary too little, as if the worst runs are missing."""
     counts, means = table.counts, table.means
     fewer = (counts >= 2) & (counts < table.side_by_side[0].shape[1])
     freedom = np.maximum(counts - 1, 0)
@@ -54,10 +54,10 @@ def _best_are_left(table: Accuracies) -> bool:
 
 
 def without_outliers(paired: Paired) -> tuple[Paired, list[str]]:
-    """The pair without runs that collapsed, if one table has more of them than chance explains.
+    """Omit collapsed runs if one table has significantly more of them than the other.
 
-    Such a run lies far below the best run of its cell, compared with the noise of similar cells,
-    but has not diverged. The exchange of runs would take it for a change of the ranking.
+    A collapsed run did not diverge, but is far below the best run of its cell, compared with the
+    noise of similar cells. The permutation test would count it as a change of the ranking.
     """
     tables = (paired.before, paired.after)
     outlying = [_outlying(table) for table in tables]
@@ -78,7 +78,7 @@ def without_outliers(paired: Paired) -> tuple[Paired, list[str]]:
 
 
 def _outlying(table: Accuracies) -> NDArray[np.bool_]:
-    """Which runs [cells, seeds] lie far below the best run of their cell, and did not diverge."""
+    """Return a mask [cells, seeds] of runs far below the best run of their cell, not diverged."""
     runs = table.centred
     best = np.nanmax(runs, axis=1)
     several = table.counts >= 2
@@ -86,7 +86,7 @@ def _outlying(table: Accuracies) -> NDArray[np.bool_]:
         return np.zeros(runs.shape, dtype=bool)
     freedom = np.maximum(table.counts - 1, 1)
     squares = np.nansum((runs - means_of(runs)[:, None]) ** 2, axis=1)
-    # The median of a variance of so many degrees of freedom; collapsed runs do not move it.
+    # Divide by the median of chi-squared. The median over similar cells ignores collapsed runs.
     variance = squares / special.chdtri(freedom, 0.5)
     order = np.argsort(np.where(several, best, np.inf), kind="stable")[: several.sum()]
     sd = np.full(len(runs), np.inf)
@@ -97,7 +97,7 @@ def _outlying(table: Accuracies) -> NDArray[np.bool_]:
 
 
 def differ(counts: list[int], of: list[int]) -> bool:
-    """Whether two shares differ by more than chance: the exact test of one, given their sum."""
+    """Return whether two shares differ significantly, by an exact one-sided conditional test."""
     if min(of) == 0:
         return False
     high = int(counts[1] * of[0] > counts[0] * of[1])

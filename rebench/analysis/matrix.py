@@ -34,12 +34,12 @@ def read_rankings(
     """Return the rankings of a long table, by the data set or recipe that they share.
 
     Args:
-        rows: a long table; without a column `recipe` it counts as one recipe, named `table`.
+        rows: a long table; a table without a column `recipe` counts as one recipe, `table`.
         across: compare the recipes on one data set, or the data sets under one recipe.
         datasets: data sets to compare; all if empty.
         recipes: recipes to compare; all if empty.
-        split: where accuracies are measured; if None, the whole test set of each data set or what
-            there is of it.
+        split: where accuracies are measured; if None, the whole test set of each data set, or a
+            part of the test set.
         epochs: number of epochs; if None, the longest training of each.
     """
     if "recipe" not in rows:
@@ -88,9 +88,9 @@ def tau_matrix(
     Each pair has the random draws of `compare` with the same seed.
 
     Returns:
-        One row per pair and K: `first`, `second`, the columns of `rank_curve`, `points` (the mean
-        difference of accuracies) with `_low` and `_high`, and `p_adjusted` (`p_family` adjusted for
-        all pairs by Holm's method). And notes.
+        One row per pair and K, and notes. The columns are `first`, `second`, those of `rank_curve`,
+        `points` (mean difference of accuracies) with `_low` and `_high`, and `p_adjusted`
+        (`p_family` adjusted for all pairs by Holm's method).
     """
     frames: list[pd.DataFrame] = []
     notes: list[str] = []

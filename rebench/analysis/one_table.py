@@ -1,4 +1,4 @@
-"""One table alone: how reliable its ranking is, and which cells cannot be told from the best."""
+"""Reliability of the ranking of one table, and the cells that may be the best."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["Reliability", "reliability"]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Reliability:
-    """How well the seeds of one table agree on its ranking, and ranks with intervals."""
+    """Seed-to-seed agreement of the ranking of one table, and ranks with intervals."""
 
     dataset: str
     split: str
@@ -36,27 +36,27 @@ class Reliability:
 
     @functools.cached_property
     def cells(self) -> pd.DataFrame | None:
-        """`rank_intervals` of all cells; None where no cell has two seeds."""
+        """Return `rank_intervals` of all cells; None if no cell has two seeds."""
         return rank_intervals(self.accuracies) if self.accuracies.has_seeds else None
 
     @property
     def may_be_best(self) -> int | None:
-        """The number of cells that cannot be separated from the best; None without seeds."""
+        """Return the number of cells that cannot be separated from the best; None without seeds."""
         return None if self.cells is None else int(self.cells["may_be_best"].sum())
 
     @property
     def name(self) -> str:
-        """The table, the data set, the split and the number of epochs."""
+        """Return the names of table, data set and split, and the number of epochs."""
         own = self.accuracies
         return f"{own.name}, {self.dataset} {self.split}, {own.epochs} epochs"
 
     def frame(self) -> pd.DataFrame:
-        """A row per K (`by_k`)."""
+        """Return one row per K (`by_k`)."""
         return self.by_k.copy()
 
     @property
     def sentence(self) -> str:
-        """Seed tau among all cells, and the number of cells that may be the best."""
+        """Return seed tau at the largest K, and the number of cells that may be the best."""
         known = self.by_k.dropna(subset=["seed_tau"])
         if known.empty:
             return "Seed tau is not known: no cell has two seeds, or there are too few cells."
@@ -95,18 +95,18 @@ def reliability(
     draws: Annotated[int, Between(0, MOST_DRAWS)] = 1000,
     seed: Annotated[int, Between(0)] = 0,
 ) -> Reliability:
-    """Return how well the seeds of a table agree at each K, and which cells may be the best.
+    """Return the seed tau of a table at each K, and the cells that may be the best.
 
-    Without seeds, the agreement is that of cells that are the same network (`equal_cell_tau`).
+    Without seeds, seed tau is estimated from cells that are the same network (`equal_cell_tau`).
 
     Args:
         table: a table of one recipe, or its name (`NAME@RECIPE` for one of several recipes).
-        dataset: data set; if None the table's own: the only one, or CIFAR-10.
-        split: split; if None the one that has runs, the whole test set before parts of it.
-        epochs: epochs; if None the longest training.
+        dataset: data set; if None, the only data set of the table, or CIFAR-10.
+        split: split; if None, a split with runs; the whole test set has priority over its parts.
+        epochs: number of epochs; if None, the longest training.
         top_percent: the values of K.
         draws: bootstrap draws.
-        seed: of the draws: equal seeds give equal results.
+        seed: seed of the draws: equal seeds give equal results.
     """
     opened = table if isinstance(table, Table) else open_table(table)
     key = opened.group(dataset, split, epochs).key

@@ -11,9 +11,9 @@ __all__ = ["bootstrap_p_values", "holm", "p_values_of"]
 
 
 def holm(p_values: ArrayLike) -> Floats:
-    """Adjust p-values for having made all these tests (Holm, Scand. J. Statist. 1979).
+    """Adjust p-values for the number of tests (Holm, Scand. J. Statist. 1979).
 
-    A test that gave no p-value (NaN) is none.
+    Tests without a p-value (NaN) do not count.
     """
     plain = np.asarray(p_values, dtype=np.float64)
     adjusted = np.full(plain.shape, np.nan)
@@ -25,10 +25,10 @@ def holm(p_values: ArrayLike) -> Floats:
 
 
 def p_values_of(observed: Floats, null: Floats) -> tuple[Floats, Floats]:
-    """One-sided p-values [K] (tau lower than the null's), raw and for the whole family of K."""
-    # A constant column has no tau: nothing is lower.
+    """Return one-sided p-values [K] (tau lower than the null's), raw and adjusted for all K."""
+    # A constant column has no tau. It counts as 1, so that it is never lower.
     known = np.where(np.isfinite(null), null, 1.0)
-    # The observed curve is one of the draws in every step, or few draws would reject too often.
+    # The observed curve counts as a draw in every step; otherwise few draws reject too often.
     curves = np.vstack([known, np.nan_to_num(observed, nan=1.0)])
     scale = np.maximum(curves.std(axis=0), 1e-12)
     drops = (np.median(curves, axis=0) - curves) / scale
@@ -39,14 +39,14 @@ def p_values_of(observed: Floats, null: Floats) -> tuple[Floats, Floats]:
 
 
 def bootstrap_p_values(drop: Floats, excess: Floats) -> tuple[Floats, Floats]:
-    """Return one-sided p-values [K] of no drop: for each K alone, and for all K together.
+    """Return one-sided p-values [K] of no drop: raw, and adjusted for all K.
 
-    The share of bootstrap draws that lie as far above the estimate as the estimate lies above what
-    no change would give; for all K together, of the largest such distance over K in units of its
-    standard deviation (Westfall & Young 1993).
+    The test statistic is the estimate minus `excess`. The null distribution contains the draws
+    minus the estimate. For the adjusted p-values, it contains the largest of these differences over
+    all K, in standard deviations (Westfall & Young 1993).
 
     Args:
-        drop: [1 + draws, K] the estimate and its bootstrap draws; NaN where there is none.
+        drop: [1 + draws, K] the estimate and its bootstrap draws; NaN if not computable.
         excess: [K] the drop that is expected without a change.
     """
     p_values = np.full((2, drop.shape[1]), np.nan)

@@ -1,7 +1,7 @@
-"""Accuracies of cells by seed, and those of two tables as one `Paired`, from which all is asked.
+"""Accuracies of cells by seed (`Accuracies`), and two tables of the same cells (`Paired`).
 
-A `Paired` is aligned and validated when it is built; what takes one checks nothing again. Which
-runs count is the rule of `known_runs`. What is left out is counted and named in the notes.
+A `Paired` is aligned and validated when it is built; functions that take a `Paired` do not check
+again. `known_runs` decides which runs count. The notes list omitted runs and cells.
 """
 
 from __future__ import annotations
@@ -24,66 +24,66 @@ from rebench.tables.columns import REQUIRED
 __all__ = ["Accuracies", "Paired", "complete", "known_runs", "read_accuracies"]
 
 _SHOWN: Final = 5
-# A seed that fewer of the cells have is left out; then, cells that lack one.
+# Seeds of less than this share of the cells are omitted; then, cells that lack a kept seed.
 _MOST: Final = 0.5
-# More runs of a cell than this share of the cells have are not used for rankings of single runs.
+# A further column of runs is not used for rankings if about this share of the cells or less has it.
 _MANY: Final = 0.1
-# If so large a share of the cells are the best of a table, the table chose them.
+# If more than this share of the cells are the best of a table, the table probably selected them.
 _NEARLY_ALL: Final = 0.9
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Accuracies:
-    """One data set's accuracies under one recipe, as cells by seeds."""
+    """Accuracies of one recipe on one data set, cells by seeds."""
 
     name: str
     cells: Ints
     """[cells] benchmark indices, ascending; other labels where they come from arrays."""
     seeds: tuple[int, ...]
     runs: Floats
-    """[cells, seeds] percent; NaN where a cell lacks that seed; every cell has one."""
+    """[cells, seeds] percent; NaN where a cell lacks a seed; every cell has at least one seed."""
     epochs: int = 0
     notes: tuple[str, ...] = ()
-    """What was left out, and why."""
+    """Omitted runs and cells, with reasons, and other warnings."""
     diverged: NDArray[np.bool_] | None = None
-    """[cells, seeds] the runs that diverged, which count with the accuracy they ended with."""
+    """[cells, seeds] runs that diverged; they count with their final accuracy."""
 
     @cached_property
     def means(self) -> Floats:
-        """[cells] means over the seeds that are there."""
+        """Return the means [cells] over the seeds of each cell."""
         return means_of(self.runs)
 
     @cached_property
     def centred(self) -> Floats:
-        """[cells, seeds] runs without what a seed adds to all cells alike."""
+        """Return the runs [cells, seeds] without the common effect of each seed."""
         return centred(self.runs)
 
     @cached_property
     def centred_means(self) -> Floats:
-        """[cells] means of the centred runs."""
+        """Return the means [cells] of the centred runs."""
         return means_of(self.centred)
 
     @cached_property
     def run_sd(self) -> Floats:
-        """[cells] standard deviation of one run, pooled over similar cells; needs `has_seeds`."""
+        """Return the standard deviation of a run [cells], pooled over similar cells."""
         return pooled_sd(self.centred)
 
     @cached_property
     def counts(self) -> Ints:
-        """[cells] how many seeds there are."""
+        """Return the number of seeds of each cell [cells]."""
         return np.isfinite(self.runs).sum(axis=1)
 
     @property
     def has_seeds(self) -> bool:
-        """Whether some cell has two seeds: without, the table shows no noise of its own."""
+        """Return whether some cell has two seeds, so that noise can be estimated."""
         return bool((self.counts >= 2).any())
 
     @cached_property
     def side_by_side(self) -> tuple[Floats, Ints]:
-        """Runs [cells, most runs of a cell], gaps last, and the seed of each run.
+        """Return runs [cells, runs] with gaps last, and the seed of each run.
 
-        Where cells lack seeds, a ranking mixes runs of several seeds: they are then without what a
-        seed adds to all cells.
+        If some cells lack seeds, a column mixes runs of several seeds. The runs are then centred:
+        the common effect of each seed is removed.
         """
         seen = np.isfinite(self.runs)
         seeds = np.broadcast_to(np.array(self.seeds, dtype=np.int64), seen.shape)
@@ -94,26 +94,26 @@ class Accuracies:
         return np.take_along_axis(self.centred, first, 1), np.take_along_axis(seeds, first, 1)
 
     def take(self, rows: Ints | NDArray[np.bool_]) -> Accuracies:
-        """The accuracies of some of the cells."""
+        """Return the accuracies of some of the cells."""
         failed = None if self.diverged is None else self.diverged[rows]
         return replace(self, cells=self.cells[rows], runs=self.runs[rows], diverged=failed)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Paired:
-    """The same cells in two tables, row by row."""
+    """Accuracies of the same cells in two tables, row by row."""
 
     before: Accuracies
     after: Accuracies
     classes: Ints
-    """[cells] numbers from 0: cells that are one function have one, and are one observation."""
+    """[cells] numbers from 0; equal cells have the same number and are one observation."""
     notes: tuple[str, ...] = ()
     third: Floats | None = None
-    """[cells] accuracies in a third table, which choose the top K % if given."""
+    """[cells] accuracies in a third table, which selects the top K % if given."""
 
     @classmethod
     def of(cls, before: Accuracies, after: Accuracies) -> Paired:
-        """Bring two tables onto the cells that both have; note how many stand in one alone."""
+        """Pair two tables on their common cells; note the cells that only one table contains."""
         cells, mine, its = np.intersect1d(before.cells, after.cells, True, True)
         if cells.size == 0:
             raise InputError(
@@ -146,8 +146,8 @@ class Paired:
     def of_values(cls, before: ArrayLike, after: ArrayLike) -> Paired:
         """Pair accuracies [cells] or [cells, seeds] that are in no table.
 
-        Series and data frames are brought together by their index, which must hold the same cells,
-        each once; their integer columns are seeds. Arrays go by position. Each cell is a class.
+        Series and data frames are matched by their index, which must contain the same cells, each
+        once. Their integer columns are seeds. Arrays are matched by position. Each cell is a class.
         """
         labelled = [isinstance(values, pd.Series | pd.DataFrame) for values in (before, after)]
         if labelled[0] is not labelled[1]:
@@ -172,21 +172,21 @@ class Paired:
         return cls(before=tables["before"], after=tables["after"], classes=classes)
 
     def __len__(self) -> int:
-        """How many cells there are."""
+        """Return the number of cells."""
         return len(self.classes)
 
     @property
     def shared_seeds(self) -> bool:
-        """Whether both tables are of the same seeds."""
+        """Return whether both tables have the same seeds."""
         return self.before.seeds == self.after.seeds
 
     @property
     def fewest_seeds(self) -> int:
-        """The smaller number of seeds that most cells have (`whole`) in the two tables."""
+        """Return the number of seeds in `whole`, of the table with fewer seeds."""
         return min(len(self.whole.before.seeds), len(self.whole.after.seeds))
 
     def chosen_by(self, third: Accuracies) -> Paired:
-        """The pair of the cells that a third table has, which chooses the top K % of them."""
+        """Return the pair of the cells of a third table, which then selects the top K %."""
         shared, mine, its = np.intersect1d(self.before.cells, third.cells, True, True)
         if not len(shared):
             raise InputError(
@@ -201,7 +201,7 @@ class Paired:
 
     @cached_property
     def repeated(self) -> Paired:
-        """The cells with two runs in every table that has two runs of most cells."""
+        """Return the cells with two runs in each table that has two runs of most cells."""
         enough = [
             table.counts >= (2 if (table.counts >= 2).mean() >= _MOST else 1)
             for table in (self.before, self.after)
@@ -211,7 +211,7 @@ class Paired:
         return self if rows.all() else self.take(rows)
 
     def take(self, rows: Ints | NDArray[np.bool_]) -> Paired:
-        """The pair of some of the cells."""
+        """Return the pair of some of the cells."""
         classes = np.unique(self.classes[rows], return_inverse=True)[1]
         before, after = self.before.take(rows), self.after.take(rows)
         third = None if self.third is None else self.third[rows]
@@ -219,10 +219,10 @@ class Paired:
 
     @cached_property
     def whole(self) -> Paired:
-        """The seeds that most cells have, and the cells that have all of them in both tables.
+        """Return the common seeds, and the cells that have all of them in both tables.
 
-        Where no cell is left, or a table has one run of each cell, whichever its seed, the means
-        over seeds are what there is.
+        A common seed is a seed of at least half of the cells. If no cell is left, return the
+        means over seeds of all cells.
         """
         kept = [complete(table.runs) for table in (self.before, self.after)]
         rows = kept[0][0] & kept[1][0]
@@ -242,7 +242,7 @@ class Paired:
 
 
 def complete(runs: Floats) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Which cells have every seed that most of them have, and which seeds those are."""
+    """Return masks of the cells that have all common seeds, and of those seeds."""
     seen = np.isfinite(runs)
     columns = seen.mean(axis=0) >= _MOST
     return seen[:, columns].all(axis=1) & columns.any(), columns
@@ -260,7 +260,7 @@ def read_accuracies(
     """Pick one data set, split, number of epochs and recipe out of a long table.
 
     Equal duplicates count once; duplicates that differ are refused. `epochs` and `recipe` may be
-    None where the table has only one.
+    None if the table has only one value.
     """
     wanted: dict[str, str | int | None]
     wanted = {"dataset": dataset, "split": split, "recipe": recipe, "epochs": epochs}
@@ -311,18 +311,18 @@ def read_accuracies(
 
 
 def known_runs(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The rows that count, and those that do not: the one rule for runs that failed.
+    """Split rows into valid and invalid runs.
 
-    A run that diverged is a result: the accuracy it ended with, that of guessing, enters every
-    mean, rank, test and search. A run without a finite accuracy tells nothing of its cell, not even
-    that it is bad: it is left out, as if not trained, and whoever leaves it out says so.
+    Diverged runs are valid: their final accuracy, about that of guessing, enters every mean, rank,
+    test and search. Runs without a finite accuracy are invalid. They give no information about
+    their cell, so they are omitted, and a note counts them.
     """
     known = np.isfinite(rows["accuracy"].to_numpy(dtype=np.float64))
     return (rows, rows[:0]) if known.all() else (rows[known], rows[~known])
 
 
 def _chosen(table: pd.DataFrame, wanted: dict[str, str | int | None]) -> pd.DataFrame:
-    """The rows of what is wanted of each column; what is None there becomes its only value."""
+    """Return the rows with the `wanted` values; replace None in `wanted` by the only value."""
     missing = [column for column in REQUIRED if column not in table]
     if missing:
         raise InputError(f"the table lacks the columns {', '.join(missing)}")
@@ -334,7 +334,7 @@ def _chosen(table: pd.DataFrame, wanted: dict[str, str | int | None]) -> pd.Data
 
 
 def _known(table: pd.DataFrame, column: str, value: str | int | None) -> str | int:
-    """The value to take of a column: the one that is asked for, or the only one."""
+    """Return the requested value of a column, or its only value."""
     if column not in table:
         raise InputError(f"the table has no column {column!r} to find {value!r} in")
     known = table[column].unique().tolist()
@@ -347,7 +347,7 @@ def _known(table: pd.DataFrame, column: str, value: str | int | None) -> str | i
 
 
 def _listed(name: str, what: str, cells: Sequence[int] | Ints | pd.Series[int]) -> str:
-    """A note that names a table, what is the matter with cells of it, and the first of them."""
+    """Return a note: the name of a table, the problem, and the first affected cells."""
     return f"{name}: {len(cells)} {what}: {_cells(np.unique(cells))}"
 
 
@@ -358,7 +358,7 @@ def _cells(labels: Sequence[object] | Ints | pd.Index) -> str:
 
 
 def _chosen_by(table: Accuracies, cells: Ints) -> bool:
-    """Whether nearly all of some cells are the best of a table that has more than twice as many."""
+    """Return whether the cells are nearly all the best of a table of more than twice the size."""
     best = np.sort(table.means)[::-1][min(len(cells), len(table.cells)) - 1]
     among = np.isin(table.cells[table.means >= best], cells).sum()
     return (
@@ -369,9 +369,9 @@ def _chosen_by(table: Accuracies, cells: Ints) -> bool:
 
 
 def _frame(values: ArrayLike) -> pd.DataFrame:
-    """Accuracies [cells] or [cells, seeds] as [cells, seeds], NaN where they are not finite.
+    """Return accuracies as a frame [cells, seeds], NaN where they are not finite.
 
-    Its columns are seeds where they are integers; else they are numbered.
+    Integer columns of a data frame are seeds; otherwise the columns are numbered.
     """
     given = values if isinstance(values, pd.Series | pd.DataFrame) else np.asarray(values)
     if given.ndim not in (1, 2) or given.size == 0:
@@ -391,7 +391,7 @@ def _meant(table: Accuracies) -> Accuracies:
 
 
 def _check_labels(first: pd.Index, second: pd.Index) -> None:
-    """Both tables hold the same cells, each once."""
+    """Check that both tables contain the same cells, each once."""
     named = (("the first table", first), ("the second table", second))
     for (name, index), (other, its) in (named, named[::-1]):
         if len(double := index[index.duplicated()].unique()):

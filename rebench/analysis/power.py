@@ -1,4 +1,4 @@
-"""How large a change of the ranking so many cells and seeds would show."""
+"""Power to detect a drop, by the numbers of cells and seeds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rebench.errors import InputError
 
 __all__ = ["power"]
 
-# Cells of the table in which the size of a change is set.
+# Number of simulated cells that the size of the change is calibrated with.
 _MANY: Final = 4000
 _HALVINGS: Final = 12
 
@@ -31,26 +31,26 @@ def power(
     level: float = 0.95,
     rng: Rng = None,
 ) -> pd.DataFrame:
-    """How often so many cells and seeds of two recipes would show a change of the ranking.
+    """Return the power to detect a drop of `drop`, by the numbers of cells and seeds.
 
-    Tables are simulated with true accuracies and noise as behind `table`; the second recipe moves
-    the true ones, all by as much as makes `drop` what is asked for among the top K % of many cells.
-    A change shows where `drop` is above what all but 5 % (at a `level` of .95) of tables without a
-    change have.
+    Simulated tables have true accuracies and noise like `table`. The second recipe changes all true
+    accuracies at random, so strongly that the drop among the top K % of many cells is `drop`. A
+    change counts as detected if the drop exceeds the `level` quantile (95 %) of the drops without a
+    change.
 
     Args:
-        table: accuracies of several seeds, of which noise is learnt.
-        drop: how far tau lies below seed tau.
+        table: accuracies of several seeds, which the noise is estimated from.
+        drop: seed tau minus tau.
         cells: numbers of cells to try.
         seeds: numbers of seeds to try, of either recipe.
-        top_percent: among which cells.
-        draws: simulated tables of each kind.
-        level: of the test.
+        top_percent: the value of K.
+        draws: number of simulated tables with a change, and without.
+        level: 1 minus the level of the test.
         rng: source of the draws.
 
     Returns:
         A row per number of cells and of seeds: `cells`, `seeds`, `runs` (of both recipes
-        together), `seed_tau` (the tau that seeds alone leave) and `power`.
+        together), `seed_tau` (mean of the tables without a change) and `power`.
     """
     rng = np.random.default_rng(rng)
     model = SeedNoise.fit(table.runs)

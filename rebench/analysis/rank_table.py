@@ -1,4 +1,4 @@
-"""The table of rank comparisons: one row for each comparison and K, as text, Markdown and LaTeX."""
+"""Table of rank comparisons: one row for each comparison and K, as text, Markdown and LaTeX."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ __all__ = [
 ]
 
 LEVEL: Final = 0.05
-"""Level of the test: p-values up to this are called a difference."""
+"""Level of the test: p-values up to this level are significant."""
 
 POWER: Final = 0.8
 """A drop is called detectable if the test finds it in this share of studies."""
 
-# Values of K that a table of several comparisons shows if no others were asked for.
+# Values of K in a table of several comparisons, if the user names no other values.
 _MAIN_PERCENT: Final = (100.0, 50.0, 10.0)
 _LATEX: Final = {
     "recipe": "Recipe",
@@ -62,10 +62,10 @@ def alike(rerankings: Sequence[Reranking]) -> list[list[Reranking]]:
 
 
 def rank_table(rerankings: Sequence[Reranking]) -> pd.DataFrame:
-    """Return the texts of one row for each comparison and K; rows without tau are left out.
+    """Return the texts of one row for each comparison and K; omit rows without tau.
 
-    p allows for all K and all comparisons. Several comparisons, of groups as `alike` makes them,
-    have a column `recipe`, and few values of K unless others than the usual ones were asked for.
+    p is adjusted for all K and all comparisons. Several comparisons (a group of `alike`) have a
+    column `recipe`. They show only a few values of K if the values of K are the default.
     """
     several = len(rerankings) > 1
     rows = []
@@ -133,7 +133,7 @@ def _chooser(rerankings: Sequence[Reranking]) -> str:
 
 
 def caption_of(rerankings: Sequence[Reranking]) -> str:
-    """Return the LaTeX caption of a table of comparisons: what was compared, and the method."""
+    """Return the LaTeX caption of a table of comparisons: the tables and the method."""
     one = rerankings[0]
     compared = one.after.name if len(rerankings) == 1 else f"{len(rerankings)} recipes"
     plain = f"Rankings of cells under {compared}, compared with {one.before.name}: {one.measured}. "
@@ -167,7 +167,7 @@ def as_latex(table: pd.DataFrame, caption: str, label: str) -> str:
 
 
 def as_markdown(table: pd.DataFrame) -> str:
-    """Return a table of texts as Markdown, numbers aligned on the right."""
+    """Return a table of texts as Markdown, with numbers aligned on the right."""
     rule = ["---" if name == "recipe" else "---:" for name in table]
     rows = [[_markdown_value(text) for text in row] for row in table.to_numpy()]
     lines = [[str(name) for name in table], rule, *rows]
@@ -179,7 +179,7 @@ def _escaped(text: str) -> str:
 
 
 def _latex_value(text: str) -> str:
-    """Return a cell of a LaTeX table: minus signs and comparisons are mathematics."""
+    """Return a cell of a LaTeX table, with minus signs and `<` in mathematical mode."""
     signs = re.sub(r"(?<![\w.-])-(?=\d)", "$-$", _escaped(text))
     return re.sub("^< ", "$<$", signs)
 

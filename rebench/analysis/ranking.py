@@ -1,10 +1,10 @@
-"""How far two rankings agree between runs of different seeds, beside what seeds alone leave.
+"""Agreement of two rankings between runs of different seeds, compared with seed tau.
 
-The one measure of "beyond noise". `tau` is Kendall's tau-b between a single run of every cell under
-one recipe and a single run under the other, of different seeds: the mean over pairs of seeds. If
-the recipes ranked all cells alike it would be about `seed_tau`, the geometric mean of what each
-recipe's own runs agree with each other. What is missing, `drop`, is the re-ranking; since it
-shrinks with the noise, `ratio`, tau over noise, stands beside it.
+`tau` is Kendall's tau-b between a run of each cell under one recipe and a run under the other, with
+different seeds. It is the mean over pairs of seeds. `seed_tau` is the same tau between runs of one
+recipe: the geometric mean of both recipes. If both recipes rank all cells equally, tau is about
+seed tau. `drop` is seed tau minus tau. The drop shrinks as noise grows. Therefore `ratio`, tau
+divided by seed tau, is reported too.
 """
 
 from __future__ import annotations
@@ -52,22 +52,22 @@ __all__ = [
     "with_interval",
 ]
 
-# Resampled cells in all draws together: of large tables fewer draws are made, since their intervals
-# are narrow.
+# Largest number of resampled cells in all draws together. Large tables have narrow intervals, so
+# fewer draws are made.
 _MOST_RESAMPLED: Final = 1 << 21
 _FEWEST_DRAWS: Final = 100
 # Coverage of every interval.
 _LEVEL: Final = 0.95
-# Of less agreement between seeds than this there is no ratio.
+# The ratio is computed only if seed tau is above this value.
 _LEAST: Final = 0.1
-# A pair of columns of runs is ranked if so large a share of the cells has both of different seeds:
-# of two columns in the same place, most cells.
+# A pair of columns of runs is used if at least this share of the cells has two runs of different
+# seeds there. `_MOST` applies if both columns have the same number.
 _SOME: Final = 0.1
 _MOST: Final = 0.5
 
 
 class TauSamples(NamedTuple):
-    """Tau between runs of different seeds, and what seeds alone leave of it."""
+    """Tau between two tables and seed tau, in samples of their cells."""
 
     tau: Floats
     """[samples, K]"""
@@ -78,7 +78,7 @@ class TauSamples(NamedTuple):
 
     @property
     def drop(self) -> Floats:
-        """[samples, K] what tau lacks of what seeds alone leave."""
+        """Return seed tau minus tau [samples, K]."""
         return self.seed_tau - self.tau
 
 
@@ -91,16 +91,16 @@ def between_seeds(
     by: Selection = "benchmark",
     seeds: tuple[Sequence[int] | Ints, Sequence[int] | Ints] | None = None,
 ) -> TauSamples:
-    """Agreement of two tables in samples of their cells.
+    """Return tau and seed tau of two tables in samples of their cells.
 
     Args:
         before: [cells, seeds]; NaN where a cell has fewer runs.
-        after: [cells, seeds] of the same cells. Where one table has a single seed, its noise is
-            taken to be the other's.
+        after: [cells, seeds] of the same cells. If one table has a single seed, seed tau is that
+            of the other table.
         sample: [samples, cells] rows of both.
         top_percent: the values of K.
         by: which run of a pair decides the top K %.
-        seeds: of both tables, [seeds] or [cells, seeds]; the same ones, column by column, if None.
+        seeds: of both tables, [seeds] or [cells, seeds]; if None, the numbers of the columns.
     """
     given = seeds or (range(before.shape[1]), range(after.shape[1]))
     names = [np.broadcast_to(own, x.shape) for own, x in zip(given, (before, after), strict=True)]
@@ -120,7 +120,7 @@ def between_seeds(
     crossed = curves(0, 1)
     own = [[np.clip(tau, 0, 1) for tau, _ in curves(side, side)] for side in (0, 1)]
     first, second = own[0] or own[1], own[1] or own[0]
-    # Of the same seeds, pair by pair, as the two tables were seen.
+    # If both tables have the same seeds, combine equal pairs of seeds; otherwise all pairs.
     alike = (np.array_equal(names[0], names[1]) and len(first) == len(second)) or not all(own)
     pairs_of = zip(first, second, strict=True) if alike else itertools.product(first, second)
     alone = [np.sqrt(x * y) for x, y in pairs_of]
@@ -132,10 +132,10 @@ def between_seeds(
 def _run_pairs(
     first: Floats, second: Floats, mine: Ints, its: Ints, same: bool
 ) -> Iterator[tuple[Floats, Floats]]:
-    """Pairs of single runs [cells] of every cell, of different seeds: all pairs of columns.
+    """Yield pairs of runs [cells] with different seeds: all pairs of columns.
 
-    A cell that has no run in one of the two columns, or the same seed in both, takes part with
-    another pair of its runs, the one it took part with least. `same`: both tables are one.
+    Some cells have no run in one of the two columns, or the same seed in both. For such a cell,
+    its least used pair of runs is taken instead. `same`: both arguments are the same table.
     """
     columns = itertools.product(range(first.shape[1]), range(second.shape[1]))
     pairs = [(i, j) for i, j in columns if i < j or not same]
@@ -165,12 +165,12 @@ def agreement(
     draws: int = 1000,
     rng: Rng = None,
 ) -> pd.DataFrame:
-    """How far two tables rank the same cells alike, beside seeds.
+    """Return tau, seed tau and drop of two tables at each K.
 
     Returns:
-        One row per K: `top_percent`, `n_cells`, `tau`, `seed_tau` and `drop`, each with `_low` and
-        `_high` (bootstrap over functional classes, each draw with its own top K %), `ratio`. NaN
-        where fewer than `MIN_CELLS` cells are left; `seed_tau` also where no table has two seeds.
+        One row per K: `top_percent`, `n_cells`, `ratio`, and `tau`, `seed_tau` and `drop` with
+        `_low` and `_high` (bootstrap over functional classes; each draw selects its top K %). NaN
+        for fewer than `MIN_CELLS` cells; `seed_tau` is also NaN if no table has two seeds.
     """
     agreed, classes = resampled_agreement(paired, top_percent, by=by, draws=draws, rng=rng)
     return agreement_frame(agreed, classes, top_percent)
@@ -184,7 +184,7 @@ def resampled_agreement(
     draws: int,
     rng: Rng,
 ) -> tuple[TauSamples, list[int]]:
-    """Agreement of two tables in all cells and in bootstrap samples; the number of classes [K]."""
+    """Return the agreement in all cells and in bootstrap samples, and the number of classes [K]."""
     rng = np.random.default_rng(rng)
     if paired.third is not None:
         parts = [replace(paired.take(rows), third=None) for rows in top_masks(paired, top_percent)]
@@ -251,10 +251,10 @@ def at_k(
 
 
 def of_most(agreed: TauSamples, column: int, several: int) -> dict[str, float]:
-    """The interval of `drop` where it is the largest of several: `most_low` and `most_high`.
+    """Return an interval of `drop` that is valid for the largest of `several` drops.
 
-    Bonferroni's, so that it holds for whichever is the largest; so far out the draws are few, and
-    their standard deviation is taken.
+    The keys are `most_low` and `most_high`. The level is Bonferroni's. The interval is normal,
+    with the standard deviation of the draws, because few draws reach such extreme percentiles.
     """
     drawn = agreed.drop[:, column]
     known = drawn[np.isfinite(drawn)]
@@ -267,11 +267,11 @@ def of_most(agreed: TauSamples, column: int, several: int) -> dict[str, float]:
 def of_means(
     paired: Paired, top_percent: Sequence[float] = TOP_PERCENT, *, by: Selection = "benchmark"
 ) -> pd.DataFrame:
-    """Agreement of the means over seeds, as papers report it; more seeds raise it.
+    """Return the agreement of means over seeds, as papers report it; more seeds raise it.
 
     Returns:
-        One row per K: `top_percent`, `means_tau`, `spearman` and `weighted_tau` (scipy's, which
-        weighs the best cells most).
+        One row per K: `top_percent`, `means_tau`, `spearman` and `weighted_tau` (of scipy; the
+        best cells have the largest weights).
     """
     from scipy import stats  # seconds to load
 
@@ -296,12 +296,12 @@ def seed_jackknife(
     *,
     by: Selection = "benchmark",
 ) -> pd.DataFrame:
-    """`drop` with seeds, not cells, for the sample: every seed is left out once.
+    """Return `drop` with a jackknife over seeds: each seed is omitted once.
 
     Returns:
-        One row per K: `top_percent`, `drop`, `drop_low`, `drop_high` (Student's, of as many as the
-        table with fewer seeds has) and `p_value` (one-sided). NaN where a table has fewer than
-        three seeds.
+        One row per K: `top_percent`, `drop`, `drop_low`, `drop_high` and `p_value` (one-sided).
+        Student's t has one degree of freedom less than the smaller number of seeds. The interval
+        and `p_value` are NaN if a table has fewer than three seeds.
     """
     if paired.third is not None:
         return _at_each_top(seed_jackknife, paired, top_percent)
@@ -319,7 +319,7 @@ def seed_jackknife(
     value = drop(every)
     k = min(map(len, every))
     variance = np.full(len(value), 0.0 if k >= 3 else np.nan)
-    # A seed of both tables is left out of both.
+    # If both tables have the same seeds, a seed is omitted from both at once.
     together = ((0, 1),) if whole.shared_seeds else ((0,), (1,))
     for sides in together if k >= 3 else ():
         out = [
@@ -338,7 +338,7 @@ def seed_jackknife(
 def top_masks(
     paired: Paired, top_percent: Sequence[float], by: Selection = "benchmark"
 ) -> list[NDArray[np.bool_]]:
-    """Which cells are the top K % by the third table if there is one, else by means: one per K."""
+    """Return a mask of the top K % for each K: by the third table if given, else by means."""
     if paired.third is None:
         rankings = paired.before.centred_means, paired.after.centred_means
         return [top_mask(*rankings, percent, by) for percent in top_percent]
@@ -350,16 +350,16 @@ def _at_each_top(
     paired: Paired,
     top_percent: Sequence[float],
 ) -> pd.DataFrame:
-    """A function of all cells of a pair, of the top K % by the third table alone: a row per K."""
+    """Apply a function of a pair to the top K % by the third table; return a row per K."""
     parts = [paired.take(rows) for rows in top_masks(paired, top_percent)]
     frames = [function(replace(part, third=None), (100.0,)) for part in parts]
     return pd.concat(frames, ignore_index=True).assign(top_percent=list(top_percent))
 
 
 def resampled(classes: Ints, draws: int, rng: np.random.Generator) -> Ints:
-    """All cells, and then samples of their classes with replacement: rows [1 + draws, cells].
+    """Return rows [1 + draws, cells]: all cells, then samples of their classes with replacement.
 
-    A class is drawn with all its cells, until there are as many as in the table.
+    A class is drawn with all its cells. Draws end at the number of cells of the table.
     """
     n = len(classes)
     sizes = np.bincount(classes)
@@ -380,11 +380,11 @@ def resampled(classes: Ints, draws: int, rng: np.random.Generator) -> Ints:
 def with_interval(
     name: str, drawn: Floats, n: int | None = None, level: float = _LEVEL
 ) -> dict[str, float]:
-    """The value `drawn[0]` under `name`, and the interval of the other draws, `_low` and `_high`.
+    """Return the value `drawn[0]` under `name`, and the percentile interval of the other draws.
 
-    With `n` resampled units the percentiles are moved outwards as far as Student's interval of so
-    many is wider than the bootstrap's (Hesterberg, Am. Stat. 2015): with a dozen cells that is
-    what it takes to cover.
+    For `n` resampled units the interval is expanded (Hesterberg, Am. Stat. 2015). The percentiles
+    move outwards by the ratio of Student's interval to the bootstrap interval. Small samples need
+    this for correct coverage. The ends are `_low` and `_high`.
     """
     tail = (1 - level) / 2
     if n is not None and n > 1:

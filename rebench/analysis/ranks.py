@@ -4,12 +4,12 @@ The interval of a cell's rank follows Mogstad, Romano, Shaikh and Wilhelm (Revie
 Studies, 2024): compare the cell with every other cell at one simultaneous level, and count the
 cells that are significantly better and those that are significantly worse. Differences of means are
 normal, with the variance of one run pooled over cells of similar accuracy (`pooled_sd`). The
-critical value is that of many cells compared with one (Dunnett, JASA 1955, with unequal variances),
+critical value compares many cells with one cell (Dunnett, JASA 1955, with unequal variances). It is
 widened to Student's distribution with the degrees of freedom of one pooled variance.
 
-Cells whose interval begins at rank 1 cannot be separated from the best cell. They are the subset
+Cells with an interval from rank 1 cannot be separated from the best cell. They are the subset
 selection of Gupta (Technometrics, 1965): this set contains the truly best cell with a probability
-of at least 95 %. How often both hold in simulated tables is in `scripts/bench/calibration.py`.
+of at least 95 %. `scripts/bench/calibration.py` measures the coverage in simulated tables.
 """
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ def rank_intervals(table: Accuracies, cells: Sequence[int] | None = None) -> pd.
 def critical_values(sd: Floats, freedom: float = np.inf, level: float = _LEVEL) -> Floats:
     """Return how many standard errors a cell must differ from another to be separated from it.
 
-    The value c of cell j solves P(|e_j - e_k| <= c sqrt(s_j^2 + s_k^2) for all k) = level, for
-    independent normal errors e of standard deviations s.
+    The value c of cell j solves P(|e_j - e_k| <= c sqrt(s_j^2 + s_k^2) for all k) = level. The
+    errors e are independent and normal with standard deviations s.
 
     Args:
         sd: [cells] standard errors of means.
@@ -95,7 +95,7 @@ def critical_values(sd: Floats, freedom: float = np.inf, level: float = _LEVEL) 
         return np.full(len(sd), np.inf)
     parts = np.array_split(np.sort(sd), min(_BINS, len(sd)))
     bins = np.array([part.mean() for part in parts])
-    # No cell is compared with itself.
+    # A cell is not compared with itself.
     others = np.array([len(part) for part in parts]) - np.eye(len(parts))
     nodes = np.linspace(-5.5, 5.5, _NODES)
     density = np.exp(-(nodes**2) / 2)
@@ -119,7 +119,7 @@ def _separated(
 ) -> NDArray[np.int64]:
     """Count the cells that are significantly better and significantly worse: [2, rows].
 
-    Of the cells compared with, those of similar standard error have the largest one among them.
+    The other cells are grouped by standard error; each group uses its largest standard error.
     """
     counts = np.zeros((2, len(rows)), dtype=np.int64)
     for part in np.array_split(np.argsort(sd), min(_GROUPS, len(sd))):

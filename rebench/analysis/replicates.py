@@ -1,12 +1,12 @@
 """Second runs for a table with one run of each cell: the runs of equal cells.
 
-Cells that are the same trainable network are two runs of it (`equal_cells`). In a table with one
-run of each cell, every cell that has an equal cell is given the run of such a cell as its second
-run. Seed tau of the table is then measured like that of a table with two seeds. Without equal cells
-the table would have to be assumed to be as noisy as the other one.
+The runs of equal cells are runs of the same trainable network (`equal_cells`). If a table has one
+run of each cell, the run of an equal cell serves as the second run. Seed tau is then computed as
+for a table with two seeds. Without equal cells, the noise of the other table would have to be
+assumed.
 
-Cells of one class share runs. So p-values come from a bootstrap over classes, which draws the
-agreement of both tables together; runs cannot be exchanged between the tables.
+Cells of one class share runs, so a permutation test cannot exchange runs between the tables. The
+p-values come from a bootstrap over classes, which draws both tables together.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ __all__ = [
 ]
 
 FEWEST_CLASSES: Final = 50
-"""With fewer classes of equal cells the noise of a table is not estimated from them."""
-# Equal cells of one run may share their seed and then agree more than different seeds do: by at
-# most so much among the top K % of the three data sets of `nb201`, as measured by
+"""Smallest number of classes of equal cells from which noise is estimated."""
+# Equal cells that share their seed agree more than different seeds do. The values are the largest
+# bias of seed tau among the top K % on the three data sets of `nb201`, as measured by
 # `experiments/published/equal_cells.py`.
 _BIAS: Final = {5.0: 0.05, 10.0: 0.039, 20.0: 0.032, 50.0: 0.015, 100.0: 0.006}
 
 
 def with_replicates(paired: Paired, rng: Rng = None) -> tuple[Paired, list[str]]:
-    """Give second runs to tables with one run of each cell; say what was done, or assumed.
+    """Give second runs to tables with one run of each cell; return notes on the method.
 
     Returns:
-        The pair of the cells that have an equal cell, or the pair itself if both tables have seeds
-        or the cells have too few equal cells; and notes.
+        The pair of the cells that have an equal cell, and notes. If both tables have seeds, or
+        there are too few equal cells, the pair is returned unchanged.
     """
     single = [own.name for own in (paired.before, paired.after) if not own.has_seeds]
     if not single:
@@ -74,7 +74,7 @@ def with_replicates(paired: Paired, rng: Rng = None) -> tuple[Paired, list[str]]
 
 
 def assumed_equal(paired: Paired) -> list[tuple[str, str]]:
-    """Return the table whose noise can only be assumed, and the table that it is taken from."""
+    """Return names of tables with assumed noise, each with the table that gives the noise."""
     equal = EqualCells.of_networks(paired.before.cells, paired.classes)
     if equal.n_classes >= FEWEST_CLASSES:
         return []
@@ -83,13 +83,13 @@ def assumed_equal(paired: Paired) -> list[tuple[str, str]]:
 
 
 def _doubled(table: Accuracies, partner: Ints, seed: int) -> Accuracies:
-    """Return a table whose second column, of another `seed`, holds the runs of equal cells."""
+    """Return a table with a second column: the runs of equal cells, under another `seed`."""
     runs = np.stack([table.means, table.means[partner]], axis=1)
     return replace(table, seeds=(table.seeds[0], seed), runs=runs, diverged=None)
 
 
 def shared_seed_bias(top_percent: Sequence[float], tables: int) -> Floats:
-    """Return by how much seed tau may be too high [K] where it is estimated in so many tables.
+    """Return the largest bias of seed tau [K] if it is estimated in this number of tables.
 
     Seed tau is the geometric mean of the agreement in both tables, so one table counts half.
     """

@@ -64,44 +64,44 @@ class Reranking(Drawable):
     p_adjusted: float | None = None
     """The p-value adjusted for the other comparisons of the same study (Holm)."""
     comparisons: int = 1
-    """Number of comparisons that `p_adjusted` allows for, this one included."""
+    """Number of comparisons that `p_adjusted` allows for, including this comparison."""
 
     @property
     def before(self) -> Accuracies:
-        """The benchmark or the baseline recipe, on the cells that both tables contain."""
+        """Return the benchmark or the baseline recipe, on the cells that both tables contain."""
         return self.paired.before
 
     @property
     def after(self) -> Accuracies:
-        """The re-trained table, on the same cells."""
+        """Return the re-trained table, on the same cells."""
         return self.paired.after
 
     @functools.cached_property
     def _with_means(self) -> pd.DataFrame:
-        """One row per K: `rank_curve` and `of_means`."""
+        """Return one row per K: `rank_curve` and `of_means`."""
         top = self.by_k["top_percent"].tolist()
         return self.by_k.merge(of_means(self.paired, top, by=_own(self.by)), on="top_percent")
 
     @property
     def p_value(self) -> float:
-        """The p-value of no difference, adjusted for all K; NaN if it could not be computed."""
+        """Return the p-value of no difference, adjusted for all K; NaN if not computable."""
         return float(self.by_k["p_family"].min())
 
     @property
     def p_judged(self) -> float:
-        """The p-value of the verdict: adjusted for all comparisons of a study, if there are."""
+        """Return the p-value of the verdict, adjusted for all comparisons of a study, if any."""
         return self.p_value if self.p_adjusted is None else self.p_adjusted
 
     @property
     def p_by_percent(self) -> dict[float, float]:
-        """The p-value at each K, adjusted for all K and for all comparisons of a study."""
+        """Return the p-value at each K, adjusted for all K and for all comparisons of a study."""
         factor = self.p_judged / self.p_value
         values = np.minimum(self.by_k["p_family"] * factor, 1)
         return dict(zip(self.by_k["top_percent"], values, strict=True))
 
     @property
     def name(self) -> str:
-        """The two tables and the data set; the names of tables contain different data sets."""
+        """Return the names of both tables and of the data set."""
         compared = f"{self.after.name} against {self.before.name}"
         together = "" if self.contrast == "recipe" else f" ({self.contrast})"
         on = f", {self.dataset}" if self.dataset and " against " not in self.dataset else ""
@@ -109,13 +109,13 @@ class Reranking(Drawable):
 
     @property
     def chooser(self) -> str:
-        """The name of the table that selects the top K %."""
+        """Return the name of the table that selects the top K %."""
         known = {"benchmark": self.before.name, "retrained": self.after.name}
         return known.get(self.by, "either table" if self.by == "either" else self.by)
 
     @property
     def measured(self) -> str:
-        """Scope of the comparison: cells, seeds, data set, split and epochs."""
+        """Return the scope of the comparison: cells, seeds, data set, split and epochs."""
         tables = (self.after, self.before)
         seeds = " against ".join(dict.fromkeys(map(_seeds, tables)))
         epochs = " against ".join(dict.fromkeys(f"{own.epochs}" for own in tables if own.epochs))
@@ -127,22 +127,22 @@ class Reranking(Drawable):
 
     @property
     def tau(self) -> float:
-        """Kendall's tau between single runs of different seeds, at the largest K."""
+        """Return tau between runs of both tables with different seeds, at the largest K."""
         return float(self._whole["tau"])
 
     @property
     def seed_tau(self) -> float:
-        """Kendall's tau between runs of one recipe with different seeds, at the largest K."""
+        """Return tau between runs of one recipe with different seeds, at the largest K."""
         return float(self._whole["seed_tau"])
 
     @property
     def drop(self) -> tuple[float, float, float]:
-        """Seed tau minus tau at the largest K, and the ends of its 95 % interval."""
+        """Return seed tau minus tau at the largest K, and the ends of its 95 % interval."""
         return tuple(float(self._whole[name]) for name in ("drop", "drop_low", "drop_high"))  # type: ignore[return-value]  # three of them
 
     @property
     def ratio(self) -> float:
-        """Corrected tau at the largest K: tau divided by seed tau.
+        """Return the corrected tau at the largest K: tau divided by seed tau.
 
         This is the correction for attenuation of Spearman (Am. J. Psychol. 15, 1904, 72-101). The
         drop shrinks as noise grows; the corrected tau does not.
@@ -151,7 +151,7 @@ class Reranking(Drawable):
 
     @property
     def detectable(self) -> float:
-        """The drop that is detected with a power of 80 % at the largest K; NaN without interval."""
+        """Return the drop that has a power of 80 % at the largest K; NaN without interval."""
         # The upper half of the interval is 1.96 standard errors.
         error = (self.drop[2] - self.drop[0]) / special.ndtri(0.975)
         return float((special.ndtri(1 - LEVEL / self.comparisons) + special.ndtri(POWER)) * error)
@@ -162,12 +162,12 @@ class Reranking(Drawable):
 
     @functools.cached_property
     def improvement(self) -> dict[str, float]:
-        """`improvement` of the accuracies."""
+        """Return `improvement` of the pair."""
         return improvement(self.paired)
 
     @functools.cached_property
     def top(self) -> pd.DataFrame:
-        """The ten best cells before and after: `index`, both means, both ranks."""
+        """Return the ten best cells before and after: `index`, both means, both ranks."""
         table = pd.DataFrame({"index": self.before.cells})
         for side, means in (("before", self.before.means), ("after", self.after.means)):
             table[side] = means
@@ -206,7 +206,7 @@ class Reranking(Drawable):
 
     @property
     def sentence(self) -> str:
-        """The verdict: claim, numbers, interval, p-value, scope, then warnings."""
+        """Return the verdict: claim, numbers, interval, p-value, scope, then warnings."""
         curve = self.by_k.dropna(subset=["tau"])
         before, after, n = self.before.name, self.after.name, len(self.before.cells)
         if curve.empty:
@@ -283,11 +283,11 @@ def compare(
         dataset: data set of `before`, and of `after` if `against_dataset` is None; if None, the
             only data set that both tables contain.
         against_dataset: data set of `after`, to compare different data sets on purpose.
-        split: where accuracies are measured; if None, the whole test set or what there is of it.
+        split: where accuracies are measured; if None, the whole test set or a part of it.
         epochs: number of epochs; if None, the longest training of each table.
         top_percent: the values of K.
         by: table that selects the top K %: `benchmark` (the first), `retrained` (the second),
-            `either`, or a third table, whose noise is independent of both.
+            `either`, or a third table with noise that is independent of both.
         draws: bootstrap draws, and permutations for the p-values.
         seed: seed of all random draws: equal seeds give equal results.
     """
@@ -371,7 +371,7 @@ def _data_sets(
     dataset: str | None,
     against_dataset: str | None,
 ) -> list[str]:
-    """Return the data sets of both tables: the same one, unless two are named on purpose."""
+    """Return the data sets of both tables: the same data set, unless the user names two."""
     own = [sorted(map(str, table["dataset"].unique())) for table in rows]
     shared = sorted({*own[0]} & {*own[1]})
     contents = "; ".join(
@@ -425,7 +425,7 @@ def _own(by: Selection | str) -> Selection:
 
 
 def _equal(first: Accuracies, second: Accuracies) -> bool:
-    """Whether two tables contain the same runs of the same cells."""
+    """Return whether two tables contain the same runs of the same cells."""
     same = first.seeds == second.seeds and np.array_equal(first.cells, second.cells)
     return same and np.array_equal(first.runs, second.runs, equal_nan=True)
 
@@ -479,7 +479,7 @@ def _names(*tables: Ranked) -> list[str]:
         else:
             said = Path(table).stem if isinstance(table, Path) else table
             names.append(said if isinstance(said, str) else plain)
-    if names[0] == names[1]:  # one table, of which two recipes were opened
+    if names[0] == names[1]:  # two recipes of one table
         recipes = [table.recipe if isinstance(table, Table) else None for table in tables]
         names = [
             f"{name}@{recipe}" if recipe else name

@@ -1,4 +1,4 @@
-"""A model of one table's seed noise: how noisy runs are, how good cells are behind the noise."""
+"""Model of the seed noise of a table: standard deviations of runs, and true accuracies."""
 
 from __future__ import annotations
 
@@ -16,36 +16,35 @@ from rebench.errors import InputError
 __all__ = ["Rng", "SeedNoise", "centred", "means_of", "pooled", "pooled_sd", "reach"]
 
 Rng: TypeAlias = np.random.Generator | int | None
-"""A source of draws: a generator, the seed of a new one, or None for one that nobody can repeat."""
+"""Source of draws: a generator, the seed of a new generator, or None for a random seed."""
 
 _MAX_BINS: Final = 60
 _EM_ROUNDS: Final = 100
-# Accuracies of more than 50,000 images are as good as continuous.
+# Accuracies of more than 50,000 images count as continuous.
 _FINEST_UNIT: Final = 1.9e-3
-# Rounds of fitting seeds and cells in turn; only cells that lack a seed need more than one.
+# Largest number of alternating fits of seeds and cells; only tables with gaps need more than one.
 _POLISH_ROUNDS: Final = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeedNoise:
-    """One table's seed noise and the distribution of true accuracies behind it.
+    """Seed noise of one table, and the distribution of its true accuracies.
 
-    The noise of a run is pooled over cells of similar accuracy, because two or three seeds of one
-    cell say little and worse cells are noisier. The true accuracies have a histogram prior with
-    bins at quantiles of the means, fitted by EM (empirical Bayes; Efron, Biometrika 2016); a
-    cell's true accuracy is then drawn from its posterior: a normal around its mean, weighed by the
-    prior. This shrinks lucky cells back, which is what lowers tau among the top K %. What a seed
-    adds to all cells alike ranks none of them differently and is no noise (`centred`).
+    The noise of a run is pooled over cells of similar accuracy: a cell has few seeds, and worse
+    cells are noisier. The true accuracies have a histogram prior with bins at quantiles of the
+    means, fitted by EM (empirical Bayes; Efron, Biometrika 2016). The true accuracy of a cell is
+    drawn from its posterior: a normal around its mean, weighted by the prior. The posterior moves
+    overestimated cells down. The common effect of a seed does not change ranks (`centred`).
     """
 
     means: Floats
     """[cells] means over seeds."""
     counts: NDArray[np.int64]
-    """[cells] seeds behind each mean."""
+    """[cells] number of seeds of each mean."""
     run_sd: Floats
     """[cells] standard deviation of one run, pooled over similar cells."""
     edges: Floats
-    """[bins + 1] of the prior."""
+    """[bins + 1] edges of the bins of the prior."""
     posterior: Floats
     """[cells, bins] probability that the true accuracy is in each bin."""
 
@@ -61,7 +60,7 @@ class SeedNoise:
 
     @classmethod
     def of(cls, means: Floats, counts: NDArray[np.int64], run_sd: Floats) -> SeedNoise:
-        """Fit the true accuracies where the noise of a run is known already, all [cells]."""
+        """Fit the true accuracies, given the noise of a run; all arguments are [cells]."""
         mean_sd = run_sd / np.sqrt(counts)
         edges = _prior_edges(means, mean_sd)
         return cls(
@@ -77,7 +76,7 @@ class SeedNoise:
         rng = np.random.default_rng(rng)
         n_cells, n_bins = self.posterior.shape
         sd = self.run_sd / np.sqrt(self.counts)
-        # Which bin: one search for all cells, each cell's distribution lifted by its number.
+        # Find the bins by one search: the distribution of each cell is shifted by its number.
         reached = np.minimum(np.cumsum(self.posterior, axis=1), 1)
         reached[:, -1] = 1
         cells = np.arange(n_cells)
@@ -93,20 +92,20 @@ class SeedNoise:
 
 
 def means_of(runs: Floats) -> Floats:
-    """Means [cells] over the seeds that are there, of accuracies [cells, seeds]."""
+    """Return means [cells] over the finite accuracies [cells, seeds]."""
     seen = np.isfinite(runs)
     total: Floats = np.where(seen, runs, 0.0).sum(axis=1)
     return total / seen.sum(axis=1)
 
 
 def centred(values: Floats) -> Floats:
-    """Take out of accuracies [cells, seeds] what each seed adds to all cells alike.
+    """Remove the common effect of each seed from accuracies [cells, seeds].
 
-    The order of the data is the seed's, for every cell, so a seed can be a lucky one for all of
-    them. Its effect is the median over cells of the runs' distances from their cell's mean: a few
-    runs that failed do not move it. Cells whose runs are all equal (those without a path) know no
-    seed: they are left as they are. Where accuracies are multiples of a unit, so are the effects,
-    which keeps ties.
+    A seed sets the order of the data for all cells, so it can raise or lower all accuracies. Its
+    effect is the median over cells of the difference between a run and the mean of its cell. A few
+    failed runs do not change the median. Cells with equal runs (those without a path) have no seed
+    effect and keep their values. If accuracies are multiples of a unit, the effects are rounded to
+    this unit, which keeps ties.
     """
     seen = np.isfinite(values)
     spread = np.where(seen, values, -np.inf).max(axis=1) - np.where(seen, values, np.inf).min(
@@ -138,9 +137,9 @@ def _median(values: Floats) -> float:
 
 
 def pooled_sd(values: Floats) -> Floats:
-    """The standard deviation of one run [cells], pooled over cells of similar mean.
+    """Return the standard deviation of one run [cells], pooled over cells of similar mean.
 
-    Accuracies are [cells, seeds], NaN where a cell lacks a seed; some cell has two.
+    Accuracies are [cells, seeds], NaN where a cell lacks a seed. At least one cell has two seeds.
     """
     means, counts = means_of(values), np.isfinite(values).sum(axis=1)
     squares = np.nansum((values - means[:, None]) ** 2, axis=1)
@@ -148,18 +147,18 @@ def pooled_sd(values: Floats) -> Floats:
 
 
 def reach(n: int) -> int:
-    """How many cells on either side of a cell count as similar to it."""
+    """Return the number of cells on either side of a cell that count as similar."""
     return max(10, min(100, n // 20))
 
 
 def pooled(sums: Floats, weights: ArrayLike, by: Floats) -> Floats:
-    """Sums over weights [cells], of each cell and those similar to it `by` some value."""
+    """Return sums divided by weights [cells], over each cell and the cells of similar `by`."""
     order = np.argsort(by, kind="stable")
     total, weight = (
         np.concatenate([[0.0], np.cumsum(np.asarray(x, dtype=np.float64)[order])])
         for x in (sums, weights)
     )
-    # Cells of equal values have one neighbourhood.
+    # Cells of equal values have the same neighbourhood.
     low, high = (np.searchsorted(by, by, side=side, sorter=order) for side in ("left", "right"))
     low, high = np.maximum(low - reach(len(by)), 0), np.minimum(high + reach(len(by)), len(by))
     inside = weight[high] - weight[low]
@@ -168,7 +167,7 @@ def pooled(sums: Floats, weights: ArrayLike, by: Floats) -> Floats:
 
 
 def _prior_edges(means: Floats, mean_sd: Floats) -> Floats:
-    """Bin edges at quantiles of the means, finer in both tails, one standard deviation beyond."""
+    """Return bin edges at quantiles of the means, finer in both tails, plus a margin of one sd."""
     n_bins = int(np.clip(math.sqrt(len(means) / 2), 1, _MAX_BINS))
     shares = (1 - np.cos(np.pi * np.arange(n_bins + 1) / n_bins)) / 2
     edges = np.quantile(means, shares)
@@ -178,7 +177,7 @@ def _prior_edges(means: Floats, mean_sd: Floats) -> Floats:
 
 
 def _posterior(means: Floats, mean_sd: Floats, edges: Floats) -> Floats:
-    """Probability [cells, bins] of each bin given the mean; prior masses fitted by EM."""
+    """Return the probability [cells, bins] of each bin given the mean; fit the prior by EM."""
     reached = special.ndtr((edges[None] - means[:, None]) / mean_sd[:, None])
     likelihood = np.maximum(np.diff(reached, axis=1), 1e-300) / np.diff(edges)
     mass = np.diff(edges) / np.ptp(edges)
@@ -190,7 +189,7 @@ def _posterior(means: Floats, mean_sd: Floats, edges: Floats) -> Floats:
 
 
 def _common_unit(values: Floats) -> float:
-    """100 / n where all accuracies (percent) are of n test images, or 0 if of no such n."""
+    """Return 100 / n if all accuracies (percent) are multiples of it, or 0 if no n fits."""
     distinct = np.unique(np.round(values, 6))
     gap = float(np.diff(distinct).min(initial=100.0))
     if gap < _FINEST_UNIT:

@@ -1,4 +1,4 @@
-"""A run whole: which of its recipes are compared with what, and every comparison made."""
+"""All comparisons of a run: its recipes with each other and with the published table."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from rebench.tables.retrained import label_of
 
 __all__ = ["BENCHMARK", "Study", "study"]
 
-# The name of the published table, where a recipe's name could stand.
+# Name of the published table, in arguments that also accept the name of a recipe.
 BENCHMARK: Final = "benchmark"
-# The benchmark's own recipe, by both of its names: trained in a run, it is what the run's other
-# recipes are held against.
+# Both names of the recipe of the benchmark. If a run contains this recipe, it is the baseline of
+# the other recipes.
 _OWN: Final = ("nb201", "fixed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Study:
-    """A run's results with every comparison that its report shows."""
+    """Results of a run, with all comparisons of its report."""
 
     run: str | Path
     table: pd.DataFrame
     choices: Choices
     rerankings: tuple[Reranking, ...]
-    """Of every data set first those that differ by the recipe alone."""
+    """Comparisons by data set; comparisons of recipes of the run come first."""
     notes: tuple[str, ...]
 
 
@@ -47,13 +47,13 @@ def study(
     name: str | Path = "this run",
     published: Table | None = None,
 ) -> Study:
-    """Compare every recipe of a run with the run's own `nb201` and with the published table.
+    """Compare every recipe of a run with the `nb201` of the run and with the published table.
 
     Args:
         run: all rows of a run, or of any table of re-trained results (see `read_rows`).
-        choices: what to compare, and how.
-        name: of the run; rows without recipes are of one that is named as its file.
-        published: what the recipes are held against beside the run's own.
+        choices: settings of the study.
+        name: name of the run; if rows have no recipes, the recipe gets the name of its file.
+        published: a further table to compare the recipes with.
     """
     wanted = choices or Choices()
     if "recipe" not in run:
@@ -106,7 +106,7 @@ def study(
                     by=wanted.by,
                     draws=wanted.draws,
                     contrast=contrast,
-                    rng=wanted.seed,  # as `compare` of the two draws
+                    rng=wanted.seed,  # the same draws as in `compare`
                 )
             )
     if not rerankings:
@@ -124,9 +124,9 @@ def study(
 
 
 def _trained(rows: pd.DataFrame, dataset: str, wanted: Choices, notes: list[str]) -> dict[str, int]:
-    """The number of epochs after which each recipe is compared, the run's own `nb201` first.
+    """Return the number of epochs to compare of each recipe, the `nb201` of the run first.
 
-    Where a recipe was trained for several numbers of epochs and none is given, the longest count.
+    If the user names no number of epochs, the longest training of a recipe is compared.
     """
     chosen = {}
     for name in sorted(rows["recipe"].unique(), key=lambda name: (name not in _OWN, name)):
@@ -149,10 +149,10 @@ def _trained(rows: pd.DataFrame, dataset: str, wanted: Choices, notes: list[str]
 def _comparisons(
     ours: Sequence[str], dataset: str, wanted: Choices, notes: list[str], *, published: bool
 ) -> list[tuple[str | None, str, Contrast]]:
-    """The pairs of recipes compared on one data set, None for the published table.
+    """Return the pairs of recipes to compare on one data set, None for the published table.
 
-    Like with like first: recipes of one run differ by the recipe alone; from the published table
-    they differ by the pipeline that trained them as well.
+    Pairs of recipes of the run come first: they differ only by the recipe. From the published table
+    they also differ by the pipeline that trained them.
     """
     against = wanted.against
     for name in wanted.recipes:
@@ -186,7 +186,7 @@ def _comparisons(
 def _published(
     table: Table | None, dataset: str, wanted: Choices, trained: set[int]
 ) -> Accuracies | None:
-    """The published accuracies after as many epochs as ours, else after the most."""
+    """Return the published accuracies at the epochs of the run, else at the most epochs."""
     if table is None or wanted.against not in (None, BENCHMARK):
         return None
     split = str(wanted.split)
@@ -199,10 +199,10 @@ def _published(
 
 
 def _adjusted(rerankings: Sequence[Reranking]) -> list[Reranking]:
-    """Adjust the p-values for all recipes and data sets compared, apart by what is compared with.
+    """Adjust the p-values for all compared recipes and data sets, in two families.
 
-    What differs by the recipe alone is one family; what is held against the published table, where
-    the pipeline differs too, is another.
+    One family compares recipes of the run. The other compares with the published table, where the
+    pipeline differs too.
     """
     result = list(rerankings)
     for alone in (True, False):

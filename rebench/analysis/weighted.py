@@ -1,12 +1,11 @@
 """Kendall's tau-b among the best cells of bootstrap samples, without copies of the cells.
 
 A bootstrap sample gives each cell a weight: the number of its copies. The order of the cells is the
-same in every sample, so it is found once. The pairs of a cell are then sums of weights over the
-cells that beat it in both columns. For all samples together these sums are products of matrices:
-cells are cut into blocks of about sqrt(n) by their place in the first column, and into as many by
-their place in the second. A cell that beats another in both columns is in the same block of the
-first column, or in the same block of the second, or in earlier blocks of both. All sums are whole
-numbers that floats hold exactly, so tau has the same bits as that of the copied cells (`top_tau`).
+same in every sample, so it is computed once. The concordant pairs of a cell are sums of weights
+over the cells that are better in both columns. For all samples together these sums are products of
+matrices. Each column divides its order of the cells into blocks of about sqrt(n) cells. A cell that
+is better in both columns is in the same block of one column, or in earlier blocks of both columns.
+All sums are exact whole numbers, so tau equals the tau of copied cells (`top_tau`) exactly.
 """
 
 from __future__ import annotations
@@ -32,13 +31,13 @@ from rebench.analysis.concordance import (
 
 __all__ = ["resampled_curves", "sample_weights", "weighted_tau", "worthwhile_weights"]
 
-# Weights that are worked on together: arrays that stay in cache.
+# Number of weights of a chunk of work: arrays that fit into the cache.
 _CHUNK: Final = 1 << 20
 _SMALLEST_BLOCK: Final = 64
-# Of fewer cells or samples copies are faster.
+# With fewer cells or samples, copies are faster.
 _FEWEST_CELLS: Final = 256
 _FEWEST_SAMPLES: Final = 16
-# Floats of 32 bits hold whole numbers up to here.
+# Floats of 32 bits are exact for whole numbers up to this value.
 _EXACT: Final = 1 << 24
 
 Values = NDArray[np.floating[Any]]
@@ -53,9 +52,9 @@ def resampled_curves(
     by: Selection = "benchmark",
     weights: Ints | None = None,
 ) -> tuple[Floats, Ints]:
-    """`tau_curves` of first[sample] and second[sample], for values [n] and rows [draws, cells].
+    """Return `tau_curves` of first[sample] and second[sample], for values [n], rows [draws, cells].
 
-    `weights` are the `sample_weights` of the sample, where they are known or worth their time.
+    `weights` are the `sample_weights` of the sample; if None, they are computed if worthwhile.
     """
     a, b = dense_codes(np.stack([first, second]))
     sizes = top_sizes(sample.shape[1], top_percent)
@@ -75,7 +74,7 @@ def worthwhile_weights(sample: Ints, n: int) -> Ints | None:
 
 
 def sample_weights(sample: Ints, n: int) -> Ints:
-    """Return how often each of `n` cells is in each sample: [samples, n] of rows [samples, k]."""
+    """Count the copies of each of `n` cells in each sample: [samples, n] of rows [samples, k]."""
     weights = np.empty((len(sample), n), dtype=np.int64)
     for row, own in zip(sample, weights, strict=True):
         own[:] = np.bincount(row, minlength=n)
@@ -85,14 +84,14 @@ def sample_weights(sample: Ints, n: int) -> Ints:
 def weighted_tau(
     first: Ints, second: Ints, weights: Ints, sizes: Sequence[int], by: Selection = "benchmark"
 ) -> tuple[Floats, Ints]:
-    """Tau-b among the best cells of each sample, and how many these are, copies counted.
+    """Return tau-b among the best cells of each sample, and the number of these, with copies.
 
     Args:
         first: [n] codes of the benchmark, as for `top_tau`.
         second: [n] codes of the re-trained table.
-        weights: [samples, n] how often each cell is in each sample.
-        sizes: [sizes] how many elements are the best; those that tie with the last one are too.
-        by: whose best, as for `top_tau`.
+        weights: [samples, n] numbers of copies of each cell in each sample.
+        sizes: [sizes] numbers of best elements; elements tied with the last are included.
+        by: the column that selects the best elements, as for `top_tau`.
 
     Returns:
         Two arrays [samples, sizes]; tau is NaN where one column is constant.
@@ -117,12 +116,12 @@ def weighted_tau(
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Order:
-    """The order of the cells in two columns, and who beats whom, as matrices of 0 and 1.
+    """Order of the cells in two columns, with pairwise comparisons as matrices of 0 and 1.
 
-    Places are those in the first column, the best cell first, and among equals the best of the
-    second column first; ranks are those in the second column, among equals the later place first.
-    Both are cut into `blocks` of `block` cells. Cells of weight 0, worse than all others, fill the
-    last block.
+    Places are positions in the order by the first column, best cell first; ties are ordered by the
+    second column. Ranks are positions in the order by the second column; among ties, the later
+    place is first. Both orders are divided into `blocks` blocks of `block` cells. Cells of weight
+    0, worse than all others, fill the last block.
     """
 
     block: int
@@ -136,11 +135,11 @@ class _Order:
     second: Ints
     """[n] by place: codes of the second column."""
     beaten_in_place_block: Values
-    """[blocks, cell, other]: the other cell of the block of places beats the cell."""
+    """[blocks, cell, other] 1 if the other cell of the block of places beats the cell."""
     beaten_in_rank_block: Values
-    """[blocks, cell, other]: the same in blocks of ranks, by cells of earlier blocks of places."""
+    """[blocks, cell, other] the same for blocks of ranks and cells of earlier blocks of places."""
     earlier: Values
-    """[blocks, blocks, cell]: a cell of the block of ranks is in an earlier block of places."""
+    """[blocks, blocks, cell] 1 if a cell of the block of ranks is in an earlier block of places."""
 
     @classmethod
     def of(cls, first: Ints, second: Ints) -> _Order:
@@ -176,17 +175,17 @@ class _Order:
     def tau(
         self, weights: Ints, sizes: Sequence[int], dtype: type[np.floating[Any]], either: bool
     ) -> tuple[Floats, Ints]:
-        """Tau [sizes, samples] of the best, and how many they are, for weights [samples, n]."""
+        """Return tau and number of the best cells [sizes, samples], for weights [samples, n]."""
         w = np.zeros((len(self.places), len(weights)), dtype=dtype)
         w[: weights.shape[1]] = weights.take(self.places[: weights.shape[1]], axis=1).T
         by_rank = w[self.place_of_rank]
         second_by_rank = self.second[self.place_of_rank]
-        # Equals are next to each other. Those before a cell are a difference of running sums.
+        # Equal cells are next to each other. Ties before a cell are a difference of running sums.
         running = self._cumulated(w)
         running -= w
         tied_first = running - running[_starts(self.first)]
         tied_both = running - running[_starts(self.first, self.second)]
-        # Among equals in ranks the later place is first.
+        # Among ties in ranks, the later place is first.
         running = self._cumulated(by_rank)
         tied_second = (running[_ends(second_by_rank)] - running)[self.rank_of_place]
         score = self._better(w, by_rank)
@@ -196,7 +195,7 @@ class _Order:
         score += tied_both
         inner = w - 1
         inner *= 0.5
-        # Of the pairs of a cell, those with its own copies are tied in both columns.
+        # Pairs of copies of the same cell are tied in both columns.
         summed = [w]
         for pairs in (score, tied_first, tied_second):
             pairs += inner
@@ -212,7 +211,7 @@ class _Order:
         return tau_of_sums(size, *of_pairs), size.astype(np.int64)
 
     def _better(self, w: Values, by_rank: Values) -> Values:
-        """Sums of the weights of cells that are before each cell in places and in ranks."""
+        """Sum the weights of the cells that are before each cell in places and in ranks."""
         shape = (self.blocks, self.block, -1)
         near = (self.beaten_in_place_block.astype(w.dtype, copy=False) @ w.reshape(shape)).reshape(
             w.shape
@@ -230,14 +229,14 @@ class _Order:
         return near
 
     def _cumulated(self, w: Values) -> Values:
-        """Sums of weights up to each row, as products of matrices: faster than numpy's cumsum."""
+        """Sum the weights up to each row by products of matrices, faster than numpy's cumsum."""
         blocks = w.reshape(self.blocks, self.block, -1)
         running = np.tri(self.block, dtype=w.dtype) @ blocks
         running[1:] += np.cumsum(running[:-1, -1], axis=0)[:, None]
         return running.reshape(w.shape)
 
     def _last(self, w: Values, codes: Ints, sizes: Sequence[int]) -> Ints:
-        """Where the best end [sizes, samples], by weight, with the equals of the last cell."""
+        """Return the last place of the best cells [sizes, samples], including ties."""
         blocks = w.reshape(self.blocks, self.block, -1)
         reached = np.cumsum(blocks.sum(axis=1), axis=0)
         wanted = np.asarray(sizes)[:, None]
@@ -251,10 +250,10 @@ class _Order:
     def _united(
         self, summed: Sequence[Values], order: Ints, last: Ints, lowest: Ints
     ) -> list[Floats]:
-        """Sums [sizes, samples] over cells up to the places `last`, or of codes from `lowest`.
+        """Sum [sizes, samples] over cells up to the places `last`, or with codes from `lowest`.
 
-        `order` sorts the sizes. The best of a small size are among those of a large one, so it is
-        enough to count for each cell the sizes that it is too bad for.
+        `order` sorts the sizes. The best cells of a small size are among those of a larger size. It
+        is therefore enough to count, for each cell, the sizes that exclude the cell.
         """
         place, code = np.arange(len(self.places))[:, None], self.second[:, None]
         missed = np.zeros(summed[0].shape, dtype=np.int64)
@@ -272,7 +271,7 @@ class _Order:
         return found
 
     def _running(self, values: Values, last: Ints) -> Floats:
-        """Sums of values [n, samples] up to the places `last` [sizes, samples]."""
+        """Sum the values [n, samples] up to the places `last` [sizes, samples]."""
         blocks = values.reshape(self.blocks, self.block, -1)
         at, place = last // self.block, last % self.block
         totals = np.cumsum(blocks.sum(axis=1, dtype=np.float64), axis=0)
@@ -284,11 +283,11 @@ class _Order:
 
 
 def _starts(*codes: Ints) -> Ints:
-    """Where the equals of each row begin, of rows sorted by `codes`."""
+    """Return the first row of the ties of each row, for rows sorted by `codes`."""
     changes = np.any([code[1:] != code[:-1] for code in codes], axis=0)
     return np.maximum.accumulate(np.where(np.r_[True, changes], np.arange(len(codes[0])), 0))
 
 
 def _ends(codes: Ints) -> Ints:
-    """Where the equals of each row end, of rows sorted by `codes`."""
+    """Return the last row of the ties of each row, for rows sorted by `codes`."""
     return len(codes) - 1 - _starts(codes[::-1])[::-1]
