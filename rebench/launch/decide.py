@@ -85,7 +85,7 @@ def decide(
     number: int = 1,
     now: float = 0.0,
 ) -> Decision:
-    """Decide what submission `number` sends at the Unix time `now`.
+    """Select the trials that submission `number` sends at the Unix time `now`.
 
     Args:
         spec: the sweep.

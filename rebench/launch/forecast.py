@@ -144,7 +144,7 @@ def _wall_s(jobs: Sequence[Job], at_once: int, largest: int) -> float:
 def _bytes_of(trial: Trial) -> int:
     """Return the bytes of a trial: its line in the list, its record, its rows of curves."""
     parts = data_spec(trial.dataset).part_sizes(trial.split)
-    # An accuracy has as many digits as its number of images needs.
+    # The number of digits of an accuracy depends on its number of images.
     epoch = sum(len(str(100 * (images // 3) / images)) + _OF_A_LOSS for images in parts.values())
     # A loss does not compress, and an accuracy to the digits that tell one image from none.
     of_a_row = 8 + math.log2(max(parts.values())) / 8

@@ -1,9 +1,9 @@
 """The journal of submissions: the submitter, the planned jobs, and the answer of the cluster.
 
-Numbers are taken by `mkdir`, which is atomic on network file systems too, and a submission waits
-until all before it are closed: so one process at a time decides what is pending. The intent is on
-disk before the first `sbatch`, with the names the jobs will have in the queue; whoever comes after
-a submitter that died finds its jobs by these names.
+`mkdir` reserves the number of a submission; it is atomic on network file systems too. A submission
+waits until all earlier submissions are closed, so only one process at a time selects the pending
+trials. The intent is written before the first `sbatch`, with the names of the jobs in the queue. If
+a submitter dies, the next submitter finds its jobs by these names.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Intent(Kept):
     # The commit of the submitter's code, and whether that code was edited; None if unknown.
     commit: str | None = None
     dirty: bool | None = None
-    # Failures on nodes in submissions before this one are ignored.
+    # Node failures in submissions before this number are ignored.
     nodes_judged_from: Annotated[
         int, Field(validation_alias=AliasChoices("nodes_judged_from", "forgiven"))
     ] = 0
@@ -159,11 +159,11 @@ class Submission:
         return self.folder / f"sent.{chunk}.json"
 
     def time_outs(self, job: str, attempt: int) -> int:
-        """Count the attempts of a job that reached its time limit, this one included."""
+        """Count the attempts of a job that reached its time limit, including this attempt."""
         path = self.folder / f"time_outs.{job}"
         with path.open("a") as file:
             file.write(f"{attempt}\n")
-        # Each process of a job may say so.
+        # Each process of a job may add its line.
         return len(set(read_file(path).split()))
 
     @property
@@ -189,7 +189,7 @@ class Submission:
         write_kept(self.folder / "intent.json", intent)
 
     def intent(self, tell: Tell = unheard) -> Intent | None:
-        """Return the plan; None if there is none or its file is damaged."""
+        """Return the plan; None if its file is missing or damaged."""
         unknown = (
             f"which jobs submission {self.number} sent is not known; if the queue shows some named"
             f" rebench-*-{self.number}.*, let them end or cancel them before you submit again"
@@ -267,7 +267,7 @@ class Journal:
         return [one for one in self._numbered() if one.folder.is_dir()]
 
     def last(self) -> Intent | None:
-        """Return the last plan; None if there is none."""
+        """Return the last plan; None without a plan."""
         intents = (one.intent() for one in reversed(self.submissions()))
         return next((intent for intent in intents if intent is not None), None)
 

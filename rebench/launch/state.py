@@ -22,7 +22,7 @@ __all__ = ["State", "adopt_jobs", "array_of", "cancel_jobs", "jobs_of", "read_st
 
 @dataclass(frozen=True, kw_only=True)
 class State:
-    """The state of a run, and what follows from it for every trial."""
+    """The state of a run, and the state of each trial."""
 
     jobs: Sequence[JobView] = ()
     done: Mapping[str, Finished] = field(default_factory=dict)
@@ -53,7 +53,7 @@ class State:
 
     @functools.cached_property
     def failed(self) -> set[str]:
-        """Trials whose last event is a failure: no later submission took them again."""
+        """Return the trials that failed and were not submitted again after the failure."""
         latest = self.latest
         return {
             key
@@ -63,11 +63,11 @@ class State:
 
     @property
     def idle(self) -> set[str]:
-        """Jobs whose worker never came to train, or stopped because the node lacks something."""
+        """Return the jobs that never trained, or stopped because the node lacks something."""
         trained = {
             report.holder.job
             for report in self.reports
-            # A worker that ended without a note had come to train if it named its epochs.
+            # A worker that ended without a note had begun to train if it reported epochs.
             if (report.epochs or report.note) and not report.note.startswith("stopped")
         }
         return {job.job for job in self.jobs} - trained
@@ -79,10 +79,10 @@ def read_state(run: Run, tell: Tell = unheard, *, by_files: bool = False) -> Sta
     Args:
         run: the run.
         tell: receives one line about each thing that the user should know.
-        by_files: whether files alone are enough if the queue cannot be asked.
+        by_files: whether to use only files if the queue cannot be asked.
 
     Raises:
-        ClusterError: the queue cannot be asked, and files alone are not enough.
+        ClusterError: the queue cannot be asked, and `by_files` is false.
     """
     finished = FinishedTrials(run.folder).refresh()
     for problem in finished.problems:
@@ -180,7 +180,7 @@ def array_of(submission: Submission, intent: Intent, number: int) -> Array:
 
 
 def adopt_jobs(run: Run, jobs: Sequence[JobView], tell: Tell) -> int:
-    """Write down the jobs whose submitter died before it could, and give them their work."""
+    """Record the jobs of submitters that died before recording them; give them their work."""
     adopted = 0
     found = {(job.submission, job.name): job.job.partition("_")[0] for job in jobs if job.line}
     for (number, name), main in found.items():

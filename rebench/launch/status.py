@@ -22,7 +22,7 @@ from rebench.runs.folder import Run, Tell, unheard
 
 if TYPE_CHECKING:
     from rebench.launch.liveness import Report
-    from rebench.launch.submit import Submitted  # loads what only sending needs
+    from rebench.launch.submit import Submitted  # loads modules that only sending needs
 
 __all__ = ["STATES", "Status", "TrialStatus", "follow", "status"]
 
@@ -31,7 +31,7 @@ TrialState: TypeAlias = Literal[
 ]
 
 STATES: tuple[TrialState, ...] = get_args(TrialState)
-# What SLURM says where it has none.
+# Values that SLURM gives if there is no reason.
 _NO_REASON: Final = ("None", "", None)
 
 
@@ -112,7 +112,7 @@ def status(run: str | Path) -> Status:
 
 def _of_a_job(job: JobView, report: Report | None, note: str) -> dict[str, Any]:
     """Return the state of a trial that was given to a job and has no record, with its details."""
-    # Each process of a job has a log of its own.
+    # Each process of a job has a separate log.
     log = (report.log if report is not None else "") or job.log
     name, reason = job.state.name.lower(), job.state.reason
     if not job.live:
@@ -150,11 +150,11 @@ def follow(
         run: the run.
         look: is given the status, again and again.
         every_s: seconds between looks.
-        send: submits what is pending or lost; it is called until there is nothing left.
+        send: submits pending or lost trials; it is called until no such trial is left.
         tell: is given one line about each submission.
 
     Raises:
-        ClusterError: what was sent again and again has finished no trial, or was refused.
+        ClusterError: repeated submissions finished no trial, or were refused.
     """
     next_s, fullest = 0.0, math.inf
     finished, fruitless, refused = -1, 0, 0

@@ -1,6 +1,6 @@
-"""The entry of the submitter: read the state of a run, decide what to submit, submit it.
+"""The entry of the submitter: read the state of a run, select trials, submit them.
 
-Anybody may repeat it at any time. Trials with a record, a live job or a failure are not submitted.
+A user can repeat it at any time. Trials with a record, a live job or a failure are not submitted.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def submit(
         settings: values that replace those of the file: ``{"slurm.partition": "gpu"}``.
         past: a run whose records tell how long trials take; by default this run.
         data_root: the folder of the data sets.
-        trials_per_job: the number of trials of a job; by default as fit into its time limit.
+        trials_per_job: the number of trials of a job; by default, all that fit into its time limit.
         retry_failed: whether to submit failed trials too.
         trust_folder: whether to accept the stored sweep of a run that others could have written.
         accept_change: whether to continue a run with a sweep that has changed.
@@ -191,7 +191,7 @@ class _Sending:
     def _send_arrays(
         self, mine: Submission, intent: Intent, decision: Decision, *, live: bool
     ) -> tuple[list[str], set[str], str]:
-        """Submit arrays, as many as the cluster accepts; refused ones again with half the size.
+        """Submit arrays until the cluster accepts no more; halve refused arrays and try again.
 
         Returns:
             The jobs, their trials, and the reason why the cluster accepts no more.

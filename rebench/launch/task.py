@@ -25,7 +25,7 @@ class Task:
     task: int
 
     def __call__(self, *, in_job: bool = True) -> None:
-        """Train what is still to be trained, in a job or in the process of the submitter."""
+        """Train the remaining trials, in a job or in the process of the submitter."""
         from rebench.launch.worker import work  # only a job needs it
 
         work(Path(self.run), self.submission, self.chunk, self.task, in_job=in_job)

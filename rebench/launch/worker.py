@@ -95,7 +95,7 @@ class _Worker:
 
     def __init__(self, submission: Submission, number: int, task: int, *, in_job: bool) -> None:
         self._submission, folder = submission, submission.run
-        # A worker needs no name, whatever has become of run.json.
+        # A worker needs no name of the run, so a damaged or missing run.json is no problem.
         self._run = Run(folder, "")
         self._in_job, self._begun = in_job, time.monotonic()
         self._me, self._rank, self._processes = _identify(submission, in_job=in_job)
@@ -112,7 +112,7 @@ class _Worker:
         self._options = self._intent.options_of(chunk)
         own = set(chunk.jobs[task].trials)
         trials = self._run.trials(own, _log.warning)
-        # What the sweep no longer asks for is no longer trained.
+        # Trials that are no longer in the sweep are not trained.
         listed = (
             tuple(trials[one] for one in group if one in trials)
             for group in chunk.jobs[task].groups
@@ -240,10 +240,10 @@ class _Worker:
                 checkpoint_every_minutes=options.checkpoint_min,
             )
         except (Interrupted, StoreError, ClusterError, MissingDataError):
-            # What this node lacks another may have: the job ends, and the trial is pending again.
+            # The node or the job is the cause, not the trial: end the job; the trial stays pending.
             raise
         except OSError as error:
-            # The machine's trouble, not the trial's: what was not recorded stays pending.
+            # The machine failed, not the trial: trials without a record stay pending.
             raise StoreError(f"{error}; the trial is pending again") from error
         except Exception as error:  # noqa: BLE001 - a trial that raises must not end the others
             _log.exception("%s (%d in its stack) failed", group[0].describe(), len(group))
@@ -273,7 +273,7 @@ class _Worker:
             return
         intent = self._intent
         known: dict[str, object] = {"spec_hash": intent.spec_hash}
-        # A container has code of its own.
+        # A container may have other code than the submitter.
         if intent.commit and not self._options.container_image:
             known |= {"commit": intent.commit, "dirty": intent.dirty}
         origin = record.provenance.model_copy(update=known)

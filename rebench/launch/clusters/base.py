@@ -42,7 +42,7 @@ class Array:
     tasks: Sequence[Callable[..., None]]
     """The work of each job; picklable."""
     after: tuple[str, ...] = ()
-    """Arrays that must end before this one begins."""
+    """Arrays that must end before this array begins."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,7 @@ class JobView:
     submission: int
     cluster: str
     clusters: str
-    """The cluster among several that one SLURM knows; mostly empty."""
+    """The name of the cluster if SLURM manages several clusters; otherwise mostly empty."""
     name: str
     task: int
     """The position in its array."""
@@ -148,7 +148,7 @@ class Cluster(ABC):
         """Cancel live jobs; return the numbers of those that were told to stop."""
 
     def hand_over(self, array: Array, jobs: Sequence[str]) -> None:  # noqa: B027 - optional
-        """Give their work to jobs whose submitter died before it could; by default they have it."""
+        """Give jobs their work after their submitter died; by default, jobs already have it."""
 
     @abstractmethod
     def worker_lives(self, run: Path, me: Holder, holder: Holder, seen: bool | None) -> bool:
@@ -175,7 +175,7 @@ class Cluster(ABC):
         return False
 
     def requeue(self, job: str, *, alone: bool) -> None:
-        """Put the job of the calling process, which may be `alone` in it, back into the queue."""
+        """Requeue the job of the calling process; `alone` if the job has no other process."""
         raise NotImplementedError
 
 

@@ -142,7 +142,7 @@ def largest_array() -> int:
 
 
 def hides_jobs_of(user: str) -> bool:
-    """Return whether SLURM hides the jobs of another user from this one, or may do so."""
+    """Return whether SLURM hides, or may hide, the jobs of another user from this user."""
     if not user or user == getpass.getuser() or os.geteuid() == 0:
         return False
     try:
@@ -152,7 +152,7 @@ def hides_jobs_of(user: str) -> bool:
 
 
 def _configured(name: str) -> str:
-    """Return a value of the configuration of the cluster; empty if there is none."""
+    """Return a value of the configuration of the cluster; empty if it is missing."""
     shown = ask("scontrol", "show", "config")
     found = re.search(rf"^{name}\s*=\s*(\S+)", shown, re.MULTILINE)
     return found[1] if found else ""
@@ -164,7 +164,7 @@ def ask(*command: str, limit_s: float = 60.0, clusters: str = "") -> str:
     Args:
         command: the words of the command.
         limit_s: the seconds that it may take.
-        clusters: the cluster to ask, among several that one SLURM knows.
+        clusters: the name of the cluster to ask, if SLURM manages several clusters.
     """
     try:
         done = subprocess.run(  # noqa: S603 - SLURM's clients with our words

@@ -1,8 +1,8 @@
-"""This machine as a cluster: submitit's LocalExecutor, in a session of its own.
+"""This machine as a cluster: submitit's LocalExecutor, in a separate session.
 
-submitit starts the processes of a job in the session of the caller, where Ctrl-C and a terminal
-that closes end them. So a job begins with `rebench.launch.clusters.background`, which is the
-leader of a session and calls submitit there.
+submitit starts the processes of a job in the session of the caller. Ctrl-C or a closed terminal
+would end them there. Therefore a job begins with `rebench.launch.clusters.background`, which is
+the leader of a new session and calls submitit there.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from rebench.runs.folder import Run, Tell
 
 __all__ = ["Local", "room"]
 
-# Processes that have ended are reaped with this one; others go on without it.
+# Processes started by this process. Ended processes are reaped; others continue after its end.
 _started: Final[list[subprocess.Popen[bytes]]] = []
 
 

@@ -42,7 +42,7 @@ _LIMIT: Final = re.compile(
 # more than a line of the script.
 _OTHER_VARIABLES: Final = ("SBATCH_TIMELIMIT", "SBATCH_ARRAY_INX", "SBATCH_NO_REQUEUE")
 _IN_MB: Final = {"K": 1 / 1024, "": 1.0, "M": 1.0, "G": 1024.0, "T": 1024.0**2}
-# A job whose step was ended for its memory has FAILED for SLURM; only its log tells why.
+# If SLURM ends a step for its memory, the state of the job is FAILED; only its log shows why.
 _UNCLEAR: Final = frozenset({"FAILED", "ENDED"})
 _OF_MEMORY: Final = re.compile(rb"exceeded memory limit|oom.kill event|: Out Of Memory\n")
 _LAST_WORDS: Final = 4096
@@ -82,7 +82,7 @@ class Slurm(Cluster):
                 _check_limits(own, nodes, f"slurm.types.{name}" if name else "slurm")
 
     def script(self, array: Array) -> str:
-        """Return the script that submitit writes, from a rehearsal with a stand-in for sbatch."""
+        """Return the script that submitit writes, by a trial submission with a fake sbatch."""
         real = str(array.submission.submitit)
         with tempfile.TemporaryDirectory() as temporary:
             for name, said in (("sbatch", "Submitted batch job 1"), ("srun", "")):
@@ -176,13 +176,13 @@ class Slurm(Cluster):
         try:
             commands.ask("scontrol", "requeue", job)
         except ClusterError:
-            # Another of its processes was faster; SLURM lets this one finish its work.
+            # Another process of the job requeued it first; SLURM lets this process finish.
             if alone or commands.job_state(job) == "RUNNING":
                 raise
 
 
 def _submit(array: Array, folder: Path) -> list[Any]:
-    """Submit an array through submitit, whose files go into a folder."""
+    """Submit an array through submitit; write its files into a folder."""
     from submitit import SlurmExecutor
     from submitit.core.utils import FailedJobError, FailedSubmissionError
 
@@ -201,7 +201,7 @@ def _submit(array: Array, folder: Path) -> list[Any]:
     )
     chosen = {name: value for name, value in flags.items() if value is not None}
     variables = [f"SBATCH_{name.upper()}" for name in (*chosen, *flags["additional_parameters"])]
-    quiet = contextlib.redirect_stderr(io.StringIO())  # submitit prints what sbatch says
+    quiet = contextlib.redirect_stderr(io.StringIO())  # submitit prints sbatch's messages
     try:
         with _environment(remove=(*variables, *_OTHER_VARIABLES)), quiet:
             return list(executor.submit_array(list(array.tasks)))
