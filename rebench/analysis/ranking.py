@@ -359,7 +359,7 @@ def _at_each_top(
 def resampled(classes: Ints, draws: int, rng: np.random.Generator) -> Ints:
     """Return rows [1 + draws, cells]: all cells, then samples of their classes with replacement.
 
-    A class is drawn with all its cells. Draws end at the number of cells of the table.
+    A class is drawn with all its cells. Each sample is cut at the number of cells of the table.
     """
     n = len(classes)
     sizes = np.bincount(classes)
