@@ -82,7 +82,8 @@ def _run(root: Path, *arguments: str, **variables: str) -> str:
     done = subprocess.run(
         [sys.executable, "-m", *arguments],
         cwd=root,
-        env={**os.environ, **path, **variables},
+        # A relative REBENCH_SHARED_DATA counts from this project, not from its copy.
+        env={**os.environ, "REBENCH_SHARED_DATA": "", **path, **variables},
         capture_output=True,
         text=True,
         check=False,

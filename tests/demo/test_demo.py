@@ -161,7 +161,7 @@ def test_demo_interrupted_ends_its_jobs_and_says_how_to_go_on(tmp_path):
     finally:
         process.kill()
     assert process.returncode == 130
-    assert f"from here: rebench demo --out {out} --cells 2 --epochs 5000 --draws 20" in said
+    assert f"resumes: rebench demo --out {out} --cells 2 --epochs 5000 --draws 20" in said
     deadline = time.monotonic() + 60
     while _running(out) and time.monotonic() < deadline:
         time.sleep(0.5)
