@@ -5,8 +5,8 @@ python docs/tutorials.py [--write] [--shown] PAGE...
 A block with a title is a file, a block of commands or Python is run, and a block of text is what
 the one before it prints. With --write the page's text becomes what was printed; without, a text
 whose first line says something else, numbers aside, is an error. With --shown only those blocks
-are run whose output the page shows, and every character of it counts. A line ``...`` stands for any
-number of lines; such a text is checked and not written.
+are run whose output the page shows, and the output must be equal. A line ``...`` matches any number
+of lines; such a text is checked and not written.
 """
 
 from __future__ import annotations

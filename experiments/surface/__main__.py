@@ -57,7 +57,7 @@ def surface(
     Rates are chosen on some seeds and scored on the others. Intervals are 95 %, by a bootstrap over
     functional classes.
 
-    Example: python -m experiments.surface surface
+    Example: python -m experiments.surface mini
     """
     if out is not None:
         options.refuse_existing(out / "surface.html", force)

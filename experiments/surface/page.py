@@ -153,11 +153,11 @@ def _reranked(row: Row, other: str = "", *, of_most: bool = False) -> str:
 
     The interval of the largest of several is the wider one that allows for choosing it.
     """
-    less = _within(row, "most" if of_most else "drop")
-    allowed = ", allowing for the choice" if of_most and less else ""
+    interval = _within(row, "most" if of_most else "drop")
+    allowed = ", allowing for the choice" if of_most and interval else ""
     return (
-        f"tau {row['tau']:.2f}{other}, {row['seed_tau']:.2f} by seeds alone: "
-        f"{row['drop']:.2f} less{less}{allowed}, a ratio of {row['ratio']:.2f}"
+        f"tau {row['tau']:.2f}{other}, seed tau {row['seed_tau']:.2f}: "
+        f"a drop of {row['drop']:.2f}{interval}{allowed}; corrected tau {row['ratio']:.2f}"
     )
 
 

@@ -96,7 +96,7 @@ def submit(
 
 
 def _print(done: Submitted, *, dry_run: bool, as_json: bool) -> None:
-    """Print what was sent, or would be, what was not and why; exit 1 if trials wait or failed."""
+    """Print the result of a submission or its preview; exit with 1 if trials wait or failed."""
     if dry_run:
         _print_previews(done.previews, as_json=as_json)
     else:
