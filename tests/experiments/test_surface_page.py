@@ -24,7 +24,14 @@ def table(tmp_path: Path) -> Path:
 def test_command_prints_every_question_in_80_columns(table: Path, capsys):
     assert main([str(table), "--draws", "50"]) == 0
     shown = capsys.readouterr().out
-    for title in ("The surface", "gains", "change the ranking", "regret", "merely larger", "predict"):
+    for title in (
+        "The surface",
+        "gains",
+        "change the ranking",
+        "regret",
+        "merely larger",
+        "predict",
+    ):
         assert title in shown
     assert max(len(line.rstrip()) for line in shown.splitlines()) <= 80
 
@@ -95,7 +102,14 @@ def test_page_holds_every_answer_and_its_figure(table: Path, tmp_path: Path, cap
     assert main(words) == 0
     shown = capsys.readouterr().out
     page = (tmp_path / "page" / "surface.md").read_text()
-    for title in ("The surface", "gains", "change the ranking", "regret", "merely larger", "predict"):
+    for title in (
+        "The surface",
+        "gains",
+        "change the ranking",
+        "regret",
+        "merely larger",
+        "predict",
+    ):
         assert title in page
     gains = [line for line in shown.splitlines() if line.startswith("own best rate")]
     assert all(part in page for part in gains[0].split())
