@@ -1,7 +1,6 @@
 """What a sweep will take, held against what sweeps took."""
 
 import json
-import math
 import random
 import time
 
@@ -24,6 +23,7 @@ epochs = 12
 [cells]
 indices = [11, 284, 765]
 """
+LONG = SPEC.replace('"digits", ', "").replace("epochs = 12", "epochs = 200")
 MODEL = TimeModel(per_gflop_s=1e-3, per_layer_s=1e-4, source="")
 
 
@@ -43,13 +43,13 @@ def test_hours_are_those_of_the_trials():
 @pytest.mark.parametrize(
     ("added", "files"),
     [
-        # The run's 6 and a submission's 3; an array's 3; 3 jobs with 1 and 4 a process; networks.
-        ("", 6 + 3 + 3 + 3 * (1 + 4 * 1)),
-        ("[slurm]\nprocesses_per_job = 2\n", 6 + 3 + 3 + 3 * (1 + 4 * 2)),
-        ("[train]\nkeep = 'weights'\n", 6 + 3 + 3 + 3 * (1 + 4 * 1) + 36),
+        # 12 of the run, 5 of each process of 3 jobs, and the networks.
+        ("", 12 + 5 * 3),
+        ("[slurm]\nprocesses_per_job = 2\n", 12 + 5 * 3 * 2),
+        ("[train]\nkeep = 'weights'\n", 12 + 5 * 3 + 36),
     ],
 )
-def test_files_are_those_of_the_run_of_its_jobs_and_of_what_is_kept(added, files):
+def test_files_belong_to_the_run_its_processes_and_its_networks(added, files):
     trials, told = _forecast(SPEC + added, trials_per_job=12)
     assert (len(trials), told.jobs, told.trials_per_job, told.files) == (36, 3, 12.0, files)
 
@@ -120,55 +120,50 @@ def test_types_work_side_by_side_at_their_own_speeds():
     assert whole.trials == len(trials)
 
 
-def test_disk_is_what_a_run_of_before_takes():
-    """The run that version 0.1.0 left: 16 records of two epochs for 18 trials."""
+def test_disk_is_near_that_of_a_real_run():
+    """Compare with the run of version 0.1.0: 16 records of two epochs for 18 trials."""
     run = Run.open(PROJECT / "tests" / "old" / "run")
     spec, trials = run.spec(trust_folder=True), tuple(run.trials().values())
     told = forecast(spec, trials, MODEL, ())
     listed = (run.folder / "trials.jsonl").stat().st_size / 18
     (shard,) = (run.folder / "results").glob("*.jsonl")
-    # A row of curves has an accuracy and a loss; so short a table is mostly footer.
     records = shard.stat().st_size / 16
-    assert told.bytes_on_disk / 18 == pytest.approx(listed + records, rel=0.15)
+    assert told.bytes_on_disk / 18 == pytest.approx(listed + records, rel=0.2)
 
 
-def test_disk_is_what_long_records_take():
-    """Of 200 epochs on CIFAR-10: a record made here, with as many digits as it would have."""
-    text = SPEC.replace('["digits", "cifar10"]', '["cifar10"]').replace(
-        "epochs = 12", "epochs = 200"
-    )
-    trials, told = _forecast(text)
+def test_disk_is_near_that_of_long_records():
+    """Compare with generated records of 200 epochs on CIFAR-10 with realistic digits."""
+    _, told = _forecast(LONG)
     draw = random.Random(0)
-    lines = []
-    for trial in trials:
-        curves = {
-            split: Curve(
-                accuracy=[100 * draw.randrange(images) / images for _ in range(200)],
-                loss=[draw.uniform(0.1, 2.0) for _ in range(200)],
-            )
-            for split, images in (("train", 50_000), ("ori-test", 10_000))
-        }
-        record = make_record()
-        outcome = record.outcome.model_copy(update={"curves": curves})
-        fields = {"trial": trial, "trial_id": trial.trial_id, "outcome": outcome}
-        lines += [record.model_copy(update=fields).to_line(), trial.model_dump_json()]
-    # And in the table of curves a row of each split and epoch: a loss, and an accuracy's bits.
-    rows = len(trials) * 200 * 2 * (8 + math.log2(50_000) / 8)
-    expected = sum(map(len, lines)) + rows
-    assert told.bytes_on_disk == pytest.approx(expected, rel=0.06)
+    curves = {
+        split: Curve(
+            accuracy=[100 * draw.randrange(images) / images for _ in range(200)],
+            loss=[draw.uniform(0.1, 2.0) for _ in range(200)],
+        )
+        for split, images in (("train", 50_000), ("ori-test", 10_000))
+    }
+    record = make_record()
+    outcome = record.outcome.model_copy(update={"curves": curves})
+    lines = record.model_copy(update={"outcome": outcome}).to_line() + record.trial.model_dump_json()
+    # The table of curves has 400 rows: a loss of 8 bytes, and an accuracy of 16 bits.
+    assert told.bytes_on_disk / told.trials == pytest.approx(len(lines) + 400 * 10, rel=0.2)
+
+
+# 36 trials of two splits and 12 epochs; networks of cells 11, 284 and 765 with 10 classes.
+RECORDS = 36 * (1700 + 40 * 2 * 12)
+PARAMETERS = 12 * (802_426 + 101_306 + 322_042)
 
 
 @pytest.mark.parametrize(
     ("train", "size"),
     [
-        ("keep = 'nothing'", 101_250),
-        ("keep = 'weights'", 59_826_444),
-        ("keep = 'state'", 119_450_388),
-        ("keep = 'weights'\nhalf = true", 30_544_572),
+        ("keep = 'nothing'", RECORDS),
+        ("keep = 'weights'", 2 * RECORDS + 4 * PARAMETERS + 36 * 50_000),
+        ("keep = 'weights'\nhalf = true", 2 * RECORDS + 2 * PARAMETERS + 36 * 50_000),
+        ("keep = 'state'", 2 * RECORDS + 8 * PARAMETERS + 36 * 50_000),
     ],
 )
-def test_disk_that_is_foretold_changes_with_nothing_but_the_sweep(train, size):
-    """Written down with the estimate, so that it does not change unseen."""
+def test_disk_counts_records_and_networks(train, size):
     _, told = _forecast(f"{SPEC}[train]\n{train}\n")
     assert told.bytes_on_disk == size
 

@@ -122,5 +122,5 @@ def test_room_for_networks_is_foreseen(kept, tmp_path, keep, half):
         )
         save_network(tmp_path, spec.train, record, final)
     size = sum(path.stat().st_size for path in tmp_path.glob("weights/*/*"))
-    assert told.bytes_on_disk - bare.bytes_on_disk == pytest.approx(size, rel=0.03)
+    assert told.bytes_on_disk - bare.bytes_on_disk == pytest.approx(size, rel=0.05)
     assert told.files - bare.files == 3
