@@ -58,14 +58,10 @@ def study(
     wanted = choices or Choices()
     if "recipe" not in run:
         run = run.assign(recipe=Path(name).stem)
-    known, splits, labels = (
-        sorted(map(str, run[column].unique())) for column in ("dataset", "split", "recipe")
-    )
-    split = wanted.split or usual_split(splits)
+    known, labels = (sorted(map(str, run[column].unique())) for column in ("dataset", "recipe"))
     against = wanted.against
     wanted = replace(
         wanted,
-        split=split,
         recipes=[label_of(recipe, labels, str(name)) for recipe in wanted.recipes],
         against=against
         if against in (None, BENCHMARK)
@@ -83,6 +79,7 @@ def study(
         if dataset not in known:
             raise UnknownNameError("data set", dataset, known)
         rows = run[run["dataset"] == dataset]
+        split = wanted.split or usual_split(rows["split"].unique())
         trained = _trained(rows, dataset, wanted, notes)
         ours = {
             recipe: read_accuracies(
@@ -90,9 +87,9 @@ def study(
             )
             for recipe, epochs in trained.items()
         }
-        theirs = _published(published, dataset, wanted, set(trained.values()))
+        theirs = _published(published, dataset, split, wanted, set(trained.values()))
         for own, recipe, contrast in _comparisons(
-            list(ours), dataset, wanted, notes, published=theirs is not None
+            list(ours), dataset, split, wanted, notes, published=theirs is not None
         ):
             before = theirs if own is None else ours[own]
             assert before is not None
@@ -147,7 +144,13 @@ def _trained(rows: pd.DataFrame, dataset: str, wanted: Choices, notes: list[str]
 
 
 def _comparisons(
-    ours: Sequence[str], dataset: str, wanted: Choices, notes: list[str], *, published: bool
+    ours: Sequence[str],
+    dataset: str,
+    split: str,
+    wanted: Choices,
+    notes: list[str],
+    *,
+    published: bool,
 ) -> list[tuple[str | None, str, Contrast]]:
     """Return the pairs of recipes to compare on one data set, None for the published table.
 
@@ -172,9 +175,7 @@ def _comparisons(
             (None, name, "pipeline" if name in _OWN else "pipeline and recipe") for name in chosen
         ]
     if against == BENCHMARK:
-        raise InputError(
-            f"no published accuracies of {dataset} {wanted.split}: give --published TABLE"
-        )
+        raise InputError(f"no published accuracies of {dataset} {split}: give --published TABLE")
     notes.append(
         f"{dataset}: compared with the run's own {own}: no published table has it"
         if own in ours
@@ -184,12 +185,11 @@ def _comparisons(
 
 
 def _published(
-    table: Table | None, dataset: str, wanted: Choices, trained: set[int]
+    table: Table | None, dataset: str, split: str, wanted: Choices, trained: set[int]
 ) -> Accuracies | None:
     """Return the published accuracies at the epochs of the run, else at the most epochs."""
     if table is None or wanted.against not in (None, BENCHMARK):
         return None
-    split = str(wanted.split)
     offered = {key.epochs for key in table.keys if key[:2] == (dataset, split)}
     if not offered:
         return None

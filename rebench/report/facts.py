@@ -38,7 +38,8 @@ def subtitle(study: Study) -> str:
     seeds = sorted(study.table["seed"].unique())
     epochs = ", ".join(str(number) for number in sorted(study.table["epochs"].unique()))
     several = f"{len(seeds)} seeds" if len(seeds) > 1 else "one seed"
-    return f"{several} a cell, {epochs} epochs, accuracy on {study.choices.split}; from {study.run}"
+    splits = " and ".join(dict.fromkeys(reranking.split for reranking in study.rerankings))
+    return f"{several} a cell, {epochs} epochs, accuracy on {splits}; from {study.run}"
 
 
 def _listed(names: Sequence[str], what: str) -> str:

@@ -12,6 +12,7 @@ from rebench.analysis.matrix import read_rankings, tau_matrix
 from rebench.analysis.p_values import holm
 from rebench.analysis.study import study
 from rebench.errors import InputError
+from rebench.report.facts import subtitle
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +61,17 @@ def test_a_pair_has_the_same_figures_alone_among_others_and_in_a_matrix():
     found = pairs[(pairs["first"] == "nb201") & (pairs["second"] == "topology")]
     for name in ("tau", "seed_tau", "drop_low", "drop_high", "p_family"):
         assert found[name].tolist() == pytest.approx(alone.by_k[name].tolist(), nan_ok=True)
+
+
+def test_each_data_set_is_compared_on_its_own_split():
+    """The usual split of all rows together would be `ori-test`, which cifar100 lacks."""
+    other = run_table(dataset="cifar100").assign(split="x-test")
+    found = study(pd.concat([run_table(), other]), Choices(draws=0))
+    assert {(one.dataset, one.split) for one in found.rerankings} == {
+        ("cifar10", "ori-test"),
+        ("cifar100", "x-test"),
+    }
+    assert "accuracy on ori-test and x-test;" in subtitle(found)
 
 
 def test_against_takes_one_side_alone(folder):

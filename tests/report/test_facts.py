@@ -87,6 +87,7 @@ def test_provenance_names_what_is_known_and_of_many_eight():
 
 def test_subtitle_and_notes_say_each_thing_once():
     study = _study(run_table(4).assign(epochs=[12] * 6 + [200] * 30), notes=("first", "first"))
+    study = replace(study, rerankings=(reranking(),))
     assert subtitle(study) == (
         "3 seeds a cell, 12, 200 epochs, accuracy on ori-test; from runs/mine"
     )
