@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import html
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
@@ -13,6 +12,7 @@ import pandas as pd
 from rebench.analysis.choices import MOST_DRAWS, TOP_PERCENT
 from rebench.analysis.equal_cells import EqualCells, equal_cell_tau
 from rebench.analysis.paired import Accuracies, Paired, read_accuracies
+from rebench.analysis.rank_table import as_html, with_notes
 from rebench.analysis.ranking import seed_agreement
 from rebench.analysis.ranks import rank_intervals
 from rebench.analysis.replicates import FEWEST_CLASSES
@@ -74,14 +74,14 @@ class Reliability:
         )
 
     def __str__(self) -> str:
-        return f"{self.name}: {self.sentence}"
+        return with_notes(f"{self.name}: {self.sentence}", self.notes)
 
     def __repr__(self) -> str:
         return f"<Reliability: {self}>"
 
     def _repr_html_(self) -> str:
         table = self.by_k.to_html(index=False, float_format="{:.3g}".format, na_rep="-")
-        return f"<p>{html.escape(str(self))}</p>{table}"
+        return as_html(str(self), table)
 
 
 @checked

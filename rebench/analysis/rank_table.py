@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import itertools
 import math
 import re
@@ -21,12 +22,14 @@ __all__ = [
     "LEVEL",
     "POWER",
     "alike",
+    "as_html",
     "as_latex",
     "as_markdown",
     "caption_of",
     "legend",
     "rank_table",
     "summary",
+    "with_notes",
 ]
 
 LEVEL: Final = 0.05
@@ -130,6 +133,17 @@ def legend(rerankings: Sequence[Reranking]) -> str:
 def _chooser(rerankings: Sequence[Reranking]) -> str:
     several = len(rerankings) > 1 and rerankings[0].by == "retrained"
     return "the recipe" if several else rerankings[0].chooser
+
+
+def with_notes(said: str, notes: Sequence[str]) -> str:
+    """Return a verdict, then a line for each note."""
+    return "\n".join([said, *(f"Note: {note}." for note in notes)])
+
+
+def as_html(said: str, table: str) -> str:
+    """Return a verdict with notes as HTML: the verdict, its table in HTML, the notes."""
+    verdict, *notes = (f"<p>{html.escape(line)}</p>" for line in said.split("\n"))
+    return "".join([verdict, table, *notes])
 
 
 def caption_of(rerankings: Sequence[Reranking]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import html
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,10 +22,12 @@ from rebench.analysis.paired import Accuracies, Paired, read_accuracies
 from rebench.analysis.rank_table import (
     LEVEL,
     POWER,
+    as_html,
     as_latex,
     as_markdown,
     caption_of,
     rank_table,
+    with_notes,
 )
 from rebench.analysis.ranking import of_means, seed_jackknife
 from rebench.analysis.replicates import assumed_equal
@@ -197,12 +198,11 @@ class Reranking(Drawable):
         return as_latex(rank_table([self]), caption_of([self]), label)
 
     def __str__(self) -> str:
-        """Return the names of both tables and the verdict."""
-        return f"{self.name}: {self.sentence}"
+        """Return the names of both tables and the verdict, then a line for each note."""
+        return with_notes(f"{self.name}: {self.sentence}", self.notes)
 
     def _repr_html_(self) -> str:
-        table = rank_table([self]).to_html(index=False)
-        return f"<p>{html.escape(str(self))}</p>{table}"
+        return as_html(str(self), rank_table([self]).to_html(index=False))
 
     @property
     def sentence(self) -> str:

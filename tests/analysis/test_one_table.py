@@ -26,7 +26,6 @@ def test_seed_tau_of_a_table_is_scipys_over_pairs_of_seeds():
     assert found.name == "mini@fixed, cifar10-jpeg16 ori-test, 5 epochs"
     assert found.may_be_best == rank_intervals(table)["may_be_best"].sum() == 37
     assert f"{found.may_be_best} of 60 cells cannot be separated from the best" in str(found)
-    assert "<table" in found._repr_html_()
 
 
 def test_the_split_that_has_runs_is_taken_and_all_cells_have_two():
@@ -52,6 +51,9 @@ def test_a_table_of_single_runs_is_measured_on_equal_cells():
     assert found.may_be_best is None
     assert "Ranks have no intervals" in found.sentence
     assert found.notes[-1].startswith("one run of each cell: seed tau is that between cells")
+    said = "\n".join(f"Note: {note}." for note in found.notes)
+    assert str(found) == f"{found.name}: {found.sentence}\n{said}"
+    assert found._repr_html_().endswith(f"</table><p>Note: {found.notes[-1]}.</p>")
 
 
 def test_few_cells_without_seeds_have_no_seed_tau():

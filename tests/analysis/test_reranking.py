@@ -125,6 +125,16 @@ def test_single_seeds_are_noted_with_what_is_assumed():
     assert any("no seed noise" in note for note in _rerank(_pair(40, (1, 1), 0.0)).notes)
 
 
+def test_printed_comparison_ends_with_its_notes():
+    found = _rerank(_pair(40, (3, 1), 0.0))
+    first, second = found.notes
+    verdict = f"{found.name}: {found.sentence}"
+    assert str(found) == f"{verdict}\nNote: {first}.\nNote: {second}."
+    shown = found._repr_html_()
+    assert shown.startswith(f"<p>{verdict}</p><table")
+    assert shown.endswith(f"</table><p>Note: {first}.</p><p>Note: {second}.</p>")
+
+
 def test_top_holds_the_ten_best_of_each_table():
     before, after = _pair(50, (2, 2), 2.0)
     top = _rerank((before, after)).top
