@@ -123,6 +123,22 @@ def test_numbers_within_two_decades_are_written_out(highest: int, between: bool)
     assert {2, 5, 20, 50} <= {*axes.xaxis.get_minorticklocs().round(9)}
 
 
+@pytest.mark.parametrize(
+    ("limits", "numbers"),
+    [((2.1, 4.9), ["3", "4"]), ((1.9, 9.5), ["2", "5"])],
+)
+def test_axis_of_less_than_a_decade_has_two_numbers_or_more(limits, numbers):
+    figure = Figure()
+    axes = figure.subplots()
+    axes.set(xscale="log", xlim=limits)
+    _label_plainly(axes.xaxis)
+    figure.draw_without_rendering()
+    low, high = limits
+    ticks = axes.xaxis.get_major_ticks() + axes.xaxis.get_minor_ticks()
+    shown = {tick.label1.get_text() for tick in ticks if low <= tick.get_loc() <= high}
+    assert sorted(shown - {""}) == numbers
+
+
 def test_markers_of_the_best_and_worst_rank_are_whole(results: list[Comparison]):
     [axes] = ranks_figure(results[:1]).axes
     assert not any(line.get_clip_on() for line in axes.lines)

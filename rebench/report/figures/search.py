@@ -9,7 +9,13 @@ from string import ascii_lowercase
 import numpy as np
 import pandas as pd
 from matplotlib.axis import Axis
-from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
+from matplotlib.ticker import (
+    LogLocator,
+    MaxNLocator,
+    NullFormatter,
+    NullLocator,
+    StrMethodFormatter,
+)
 
 from rebench.errors import UnknownNameError
 from rebench.report.figures.style import (
@@ -86,11 +92,16 @@ def ranks_figure(results: Sequence[Comparison]) -> Drawing:
 
 
 def _label_plainly(axis: Axis) -> None:
-    """Write the numbers of a logarithmic axis in full, within two decades also 2 and 5."""
+    """Write the numbers of a logarithmic axis in full, within two decades also 2 and 5.
+
+    A range below a factor of 5 has ticks at equal distances, because it can lie between 2 and 5.
+    """
     plain = StrMethodFormatter("{x:g}")
     low, high = axis.get_view_interval()
     axis.set_major_formatter(plain)
-    axis.set_minor_locator(LogLocator(subs=(2, 5)))
+    if high < 5 * low:
+        axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
+    axis.set_minor_locator(LogLocator(subs=(2, 5)) if high >= 5 * low else NullLocator())
     axis.set_minor_formatter(plain if high < 100 * low else NullFormatter())
 
 
