@@ -70,12 +70,14 @@ def rank_curve(
     if not (cells.before.has_seeds or cells.after.has_seeds):
         return curve.assign(p_value=np.nan, p_family=np.nan), notes
     if len(cells) < FEW_CELLS:
-        notes.append(f"with {len(cells)} cells the test of movement sees only large changes")
+        notes.append(f"with {len(cells)} cells the test detects only large changes")
         # With few cells `drop` and its percentiles are skewed, so the interval is made symmetric.
         half = np.fmax(curve["drop"] - curve["drop_low"], curve["drop_high"] - curve["drop"])
         curve["drop_low"], curve["drop_high"] = curve["drop"] - half, curve["drop"] + half
     if (known := len(cells.repeated)) < len(cells):
-        notes.append(f"tau and noise are of the {known} cells that have two seeds in both tables")
+        notes.append(
+            f"tau and seed tau are of the {known} cells that have two seeds in both tables"
+        )
     excess = _excess(cells, top_percent, by, rng.spawn(1)[0])
     if replicated:
         excess += shared_seed_bias(top_percent, single)

@@ -50,10 +50,10 @@ def doubts_of(paired: Paired, rng: np.random.Generator) -> Doubts:
     runs = [int(table.counts.sum()) for table in tables]
     if diverged := differ(failed, runs):
         notes.append(
-            f"{failed[0]} of {runs[0]} runs of {first.name} diverged where other seeds of the "
-            f"cell did not, and {failed[1]} of {runs[1]} of {second.name}: which cells fail is "
-            "chance of a kind that the other table does not show, so no p-value is given; leave "
-            "these runs out of both to compare the others"
+            f"{failed[0]} of {runs[0]} runs of {first.name} diverged although other seeds of the "
+            f"cell did not, and {failed[1]} of {runs[1]} of {second.name}. The two tables have "
+            "different noise, so no p-value is given. Remove these runs from both tables to "
+            "compare the other runs"
         )
     both = first.has_seeds and second.has_seeds
     sds = [float(np.median(table.run_sd)) for table in tables if both]
@@ -64,25 +64,25 @@ def doubts_of(paired: Paired, rng: np.random.Generator) -> Doubts:
         )
     if uneven := both and _noise_by_rank(paired) > _UNEVEN:
         notes.append(
-            f"where {first.name} is noisy {second.name} is not, and the other way round, "
-            "on a scale that makes their accuracies alike: one of them saturates, so runs cannot "
-            "be exchanged: no p-value is given, and `drop` may differ from 0 where nothing changed"
+            f"on a common scale, cells with much noise in {first.name} have little noise in "
+            f"{second.name}, and the reverse: one of them saturates. Runs cannot be exchanged, so "
+            "no p-value is given, and `drop` can differ from 0 without a change of the ranking"
         )
     if favoured := _favoured(paired, rng) <= _FAVOURED:
         notes.append(
-            f"seeds of {first.name} or of {second.name} seem to favour some cells: p-values and "
-            "intervals of `drop` allow for "
+            f"the effect of a seed seems to differ between cells in {first.name} or "
+            f"{second.name}. p-values and intervals of `drop` are widened "
             + (
-                "it by a jackknife"
+                "by a jackknife over seeds"
                 if paired.fewest_seeds >= FEWEST_SEEDS
-                else "all noise to be of this kind, which is much; three seeds of each table would "
-                "say how much is"
+                else "as if all noise were of this kind. Train three seeds of each table to "
+                "measure how much noise is"
             )
         )
     elif paired.fewest_seeds == 2 and len(paired) < FEW_CELLS:
         notes.append(
             f"with two seeds and {len(paired)} cells it cannot be checked whether the effect of a "
-            "seed differs between cells: intervals may be too narrow"
+            "seed differs between cells, so intervals can be too narrow: train a third seed"
         )
     return Doubts(tuple(notes), diverged or uneven, favoured)
 

@@ -36,9 +36,9 @@ def without_gaps(paired: Paired) -> tuple[Paired, list[str]]:
         return paired, []
     note = f"{lacking[0]} runs of {tables[0].name} are missing and {lacking[1]} of {tables[1].name}"
     if not _best_are_left(tables[int(np.argmax(lacking))]):
-        return paired, [f"{note}: if the bad ones are, their cells look better than they are"]
-    told = "the runs of cells that lack one lie closer together than those of other cells"
-    return paired.whole, [f"{note}, and {told}: all figures are of the cells that lack none"]
+        return paired, [f"{note}: if these are bad runs, the means of their cells are too high"]
+    told = "The other runs of these cells differ less than usual, as if the worst runs were missing"
+    return paired.whole, [f"{note}. {told}: all figures are of the cells without missing runs"]
 
 
 def _best_are_left(table: Accuracies) -> bool:
@@ -71,8 +71,8 @@ def without_outliers(paired: Paired) -> tuple[Paired, list[str]]:
     )
     note = (
         f"{counts[0]} of {runs[0]} runs of {tables[0].name} and {counts[1]} of {runs[1]} of "
-        f"{tables[1].name} lie more than {_FAR:g} standard deviations below the best run of their "
-        "cell: these runs are left out of tau, noise, `drop` and the test"
+        f"{tables[1].name} are more than {_FAR:g} standard deviations below the best run of their "
+        "cell: these runs are omitted from tau, seed tau, `drop` and the test"
     )
     return replace(paired, before=before, after=after), [note]
 

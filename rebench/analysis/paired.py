@@ -128,8 +128,8 @@ class Paired:
             if _chosen_by(table, cells):
                 notes.append(
                     f"the {len(cells)} cells in common are the best of the {len(table.cells)} of "
-                    f"{table.name}: if its accuracies chose them, they were partly lucky, and "
-                    "`drop` is too small; choose cells by a third table"
+                    f"{table.name}: if its accuracies selected them, some were lucky and `drop` "
+                    "is too small; select cells by a third table"
                 )
         if before.epochs != after.epochs:
             notes.append(

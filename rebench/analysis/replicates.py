@@ -50,9 +50,9 @@ def with_replicates(paired: Paired, rng: Rng = None) -> tuple[Paired, list[str]]
     equal = EqualCells.of_networks(paired.before.cells, paired.classes)
     if equal.n_classes < FEWEST_CLASSES:
         if len(single) == 2:
-            return paired, ["no seed noise to compare with: both tables have one seed a cell"]
+            return paired, ["seed tau is not known: both tables have one seed per cell"]
         return paired, [
-            f"{name} has one seed a cell: its noise is taken to be that of {other}"
+            f"{name} has one seed per cell: its noise is assumed to be that of {other}"
             for name, other in assumed_equal(paired)
         ]
     cells = paired.take(equal.rows)

@@ -111,7 +111,7 @@ def test_cells_with_one_run_are_said_to_be_left_out_of_tau():
     a, b = (rng.normal(90, 2, (60, 1)) + rng.normal(0, 0.3, (60, 2)) for _ in range(2))
     a[:5, 1] = b[3:9, 0] = np.nan
     _, notes = rank_curve(Paired.of_values(a, b), (100,), draws=19, rng=rng)
-    assert "tau and noise are of the 51 cells that have two seeds in both tables" in notes
+    assert "tau and seed tau are of the 51 cells that have two seeds in both tables" in notes
 
 
 @pytest.mark.parametrize(("below", "outlying"), [(8.3, False), (8.5, True)])
@@ -155,4 +155,4 @@ def test_fewer_than_fifty_cells_are_said_to_be_few(n, said):
     rng = np.random.default_rng(1)
     a, b = (rng.normal(90, 2, (n, 1)) + rng.normal(0, 0.3, (n, 3)) for _ in range(2))
     _, notes = rank_curve(Paired.of_values(a, b), (100,), draws=19, rng=rng)
-    assert (f"with {n} cells the test of movement sees only large changes" in notes) is said
+    assert (f"with {n} cells the test detects only large changes" in notes) is said

@@ -116,13 +116,13 @@ def test_numbers_of_seeds_are_those_of_the_cells():
 
 def test_single_seeds_are_noted_with_what_is_assumed():
     assert (
-        "topology has one seed a cell: its noise is taken to be that of benchmark"
+        "topology has one seed per cell: its noise is assumed to be that of benchmark"
         in _rerank(_pair(40, (3, 1), 0.0)).notes
     )
-    assert "with 40 cells the test of movement sees only large changes" in (
+    assert "with 40 cells the test detects only large changes" in (
         _rerank(_pair(40, (3, 3), 0.0)).notes
     )
-    assert any("no seed noise" in note for note in _rerank(_pair(40, (1, 1), 0.0)).notes)
+    assert any("seed tau is not known" in note for note in _rerank(_pair(40, (1, 1), 0.0)).notes)
 
 
 def test_printed_comparison_ends_with_its_notes():
@@ -227,7 +227,7 @@ def test_what_the_data_show_against_the_test_is_said():
     found = _rerank((before, broken))
     assert np.isnan(found.p_value)
     assert found.sentence.startswith("No p-value can be given; the notes say why. Top 100 %: tau")
-    assert any("diverged where other seeds of the cell did not" in note for note in found.notes)
+    assert any("diverged although other seeds of the cell did not" in note for note in found.notes)
     # A cell that always fails is one that the recipe does not train: that is a finding.
     always = np.zeros(after.runs.shape, dtype=bool)
     always[:5] = True
@@ -245,11 +245,11 @@ def test_what_the_data_show_against_the_test_is_said():
     lacking = after.runs.copy()
     lacking[:30, 0] = np.nan
     notes = _rerank((before, replace(after, runs=lacking))).notes
-    assert any("30 of topology: if the bad ones are" in note for note in notes)
+    assert any("30 of topology: if these are bad runs" in note for note in notes)
 
     favoured = after.runs + 0.5 * rng.normal(size=(100, 1)) * np.array([-1.0, 0.0, 1.0])
     found = _rerank((before, replace(after, runs=favoured)))
-    assert any("seem to favour some cells" in note for note in found.notes)
+    assert any("effect of a seed seems to differ between cells" in note for note in found.notes)
     by_seed = found.jackknife().dropna()
     curve = found.frame().loc[by_seed.index]
     assert (curve["p_value"] >= by_seed["p_value"]).all()
@@ -258,7 +258,7 @@ def test_what_the_data_show_against_the_test_is_said():
     fewer = replace(before, seeds=before.seeds[:2], runs=before.runs[:, :2])
     found = _rerank((fewer, replace(after, runs=favoured)))
     assert np.isfinite(found.p_value)
-    assert any("three seeds of each table would say how much" in note for note in found.notes)
+    assert any("Train three seeds of each table" in note for note in found.notes)
     assert _rerank((before, after)).notes == ()
 
 
@@ -339,9 +339,9 @@ def test_runs_that_collapse_in_one_table_are_left_out_and_counted():
     runs[:9, 1] -= 8.0
     found = _rerank((before, replace(after, runs=runs)))
     assert (
-        "0 of 180 runs of benchmark and 9 of 180 of topology lie more than 7 standard deviations "
-        "below the best run of their cell: these runs are left out of tau, noise, `drop` and the "
-        "test"
+        "0 of 180 runs of benchmark and 9 of 180 of topology are more than 7 standard deviations "
+        "below the best run of their cell: these runs are omitted from tau, seed tau, `drop` and "
+        "the test"
     ) in found.notes
     assert found.p_value > 0.05
     gone = replace(after, runs=np.where(runs < after.runs, np.nan, runs))
@@ -357,6 +357,6 @@ def test_two_seeds_that_favour_the_same_cells_in_both_tables_widen_what_is_said(
         for name, effect in (("one", np.array([1.0, -1.0])), ("other", np.array([2.0, 0.5])))
     ]
     found = _rerank(tables)
-    assert any("allow for all noise to be of this kind" in note for note in found.notes)
+    assert any("as if all noise were of this kind" in note for note in found.notes)
     assert found.drop[1] < 0 < found.drop[2]
     assert found.p_value > 0.05
