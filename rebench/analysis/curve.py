@@ -75,9 +75,7 @@ def rank_curve(
         half = np.fmax(curve["drop"] - curve["drop_low"], curve["drop_high"] - curve["drop"])
         curve["drop_low"], curve["drop_high"] = curve["drop"] - half, curve["drop"] + half
     if (known := len(cells.repeated)) < len(cells):
-        notes.append(
-            f"tau and seed tau are of the {known} cells that have two seeds in both tables"
-        )
+        notes.append(f"tau and seed tau are of {known} cells: those with two seeds in both tables")
     excess = _excess(cells, top_percent, by, rng.spawn(1)[0])
     if replicated:
         excess += shared_seed_bias(top_percent, single)

@@ -111,7 +111,7 @@ def test_cells_with_one_run_are_said_to_be_left_out_of_tau():
     a, b = (rng.normal(90, 2, (60, 1)) + rng.normal(0, 0.3, (60, 2)) for _ in range(2))
     a[:5, 1] = b[3:9, 0] = np.nan
     _, notes = rank_curve(Paired.of_values(a, b), (100,), draws=19, rng=rng)
-    assert "tau and seed tau are of the 51 cells that have two seeds in both tables" in notes
+    assert "tau and seed tau are of 51 cells: those with two seeds in both tables" in notes
 
 
 @pytest.mark.parametrize(("below", "outlying"), [(8.3, False), (8.5, True)])
