@@ -18,6 +18,7 @@ from rebench.analysis.left_out import without_gaps, without_outliers
 from rebench.analysis.p_values import bootstrap_p_values
 from rebench.analysis.paired import Paired
 from rebench.analysis.ranking import (
+    MOST_FOR_P_VALUES,
     agreement_frame,
     between_seeds,
     resampled_agreement,
@@ -64,7 +65,8 @@ def rank_curve(
     single = sum(not table.has_seeds for table in (paired.before, paired.after))
     cells, told = with_replicates(paired, rng.spawn(1)[0] if single else None)
     replicated = cells is not paired
-    agreed, classes = resampled_agreement(cells, top_percent, by=by, draws=draws, rng=rng)
+    most = {"most": MOST_FOR_P_VALUES} if replicated else {}
+    agreed, classes = resampled_agreement(cells, top_percent, by=by, draws=draws, rng=rng, **most)
     curve = agreement_frame(agreed, classes, top_percent)
     notes += told
     if not (cells.before.has_seeds or cells.after.has_seeds):

@@ -37,6 +37,7 @@ from rebench.analysis.weighted import resampled_curves, worthwhile_weights
 from rebench.intervals import student_reach
 
 __all__ = [
+    "MOST_FOR_P_VALUES",
     "TauSamples",
     "agreement",
     "agreement_frame",
@@ -55,6 +56,8 @@ __all__ = [
 # Largest number of resampled cells in all draws together. Large tables have narrow intervals, so
 # fewer draws are made.
 _MOST_RESAMPLED: Final = 1 << 21
+MOST_FOR_P_VALUES: Final = 1 << 24
+"""The same where the draws give the p-values: 1,496 draws of all cells with an equal cell."""
 _FEWEST_DRAWS: Final = 100
 # Coverage of every interval.
 _LEVEL: Final = 0.95
@@ -183,19 +186,26 @@ def resampled_agreement(
     by: Selection,
     draws: int,
     rng: Rng,
+    most: int = _MOST_RESAMPLED,
 ) -> tuple[TauSamples, list[int]]:
-    """Return the agreement in all cells and in bootstrap samples, and the number of classes [K]."""
+    """Return the agreement in all cells and in bootstrap samples, and the number of classes [K].
+
+    `most` limits the number of resampled cells in all draws together.
+    """
     rng = np.random.default_rng(rng)
     if paired.third is not None:
         parts = [replace(paired.take(rows), third=None) for rows in top_masks(paired, top_percent)]
-        several = [resampled_agreement(own, (100.0,), by=by, draws=draws, rng=rng) for own in parts]
+        several = [
+            resampled_agreement(own, (100.0,), by=by, draws=draws, rng=rng, most=most)
+            for own in parts
+        ]
         taus = np.full((2, max(len(agreed.tau) for agreed, _ in several), len(parts)), np.nan)
         for column, (agreed, _) in enumerate(several):  # small parts have more draws
             taus[:, : len(agreed.tau), column] = agreed.tau[:, 0], agreed.seed_tau[:, 0]
         n_cells = np.concatenate([agreed.n_cells for agreed, _ in several])
         return TauSamples(taus[0], taus[1], n_cells), [classes[0] for _, classes in several]
     compared = paired.repeated
-    draws = min(draws, max(_FEWEST_DRAWS, _MOST_RESAMPLED // len(compared)))
+    draws = min(draws, max(_FEWEST_DRAWS, most // len(compared)))
     sample = resampled(compared.classes, draws, rng)
     (first, mine), (second, its) = compared.before.side_by_side, compared.after.side_by_side
     agreed = between_seeds(first, second, sample, top_percent, by=by, seeds=(mine, its))
