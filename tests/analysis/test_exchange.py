@@ -287,7 +287,7 @@ def test_one_seed_everywhere_gives_no_p_value():
     assert np.isnan(exchange_p_values(paired, rng=0)).all()
     curve, [note] = rank_curve(paired, rng=0)
     assert curve["p_family"].isna().all()
-    assert "both tables have one seed a cell" in note
+    assert "both tables have one seed per cell" in note
 
 
 @pytest.mark.parametrize("seeds", [(2, 2), (3, 2)])

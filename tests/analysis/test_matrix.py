@@ -60,7 +60,7 @@ def test_single_seeds_have_no_baseline_and_a_note():
     [rankings] = read_rankings(rows[rows["seed"] == 777], "recipes").values()
     found, notes = tau_matrix(rankings, draws=20, seed=0)
     assert found["seed_tau"].isna().all()
-    assert any("no seed noise" in note for note in notes)
+    assert any("seed tau is not known" in note for note in notes)
 
 
 def test_what_is_not_there_is_named():
