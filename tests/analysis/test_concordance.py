@@ -86,7 +86,7 @@ def test_resampled_curves_of_few_of_many_are_those_of_what_was_taken():
 @pytest.mark.parametrize("draws", [20, 300])
 @pytest.mark.parametrize("n", [2, 63, 64, 65, 120, 180, 181])
 def test_few_cells_and_many_are_counted_alike(n, draws):
-    """By the bits of an integer or by halves, in integers of two bytes or four, by rows or not."""
+    """In integers of two bytes or four, accumulated row by row or at once."""
     rng = np.random.default_rng(n)
     values = rng.integers(0, n, (2, draws, n)).astype(float)
     values[:, ::2].sort(axis=2)  # a run of equals after the other
