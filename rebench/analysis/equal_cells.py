@@ -1,10 +1,9 @@
 """Seed tau of a table with one run a cell, estimated from cells that are the same network.
 
-Cells of one class of `cells.classes` (partition ``strict``) are the same trainable network. The
-runs of two such cells are therefore two runs of this network. 1,404 classes of at least two cells
-with a path from input to output contain 11,212 of the 15,625 cells. Each such cell is paired with
-another cell of its class: its partner. The run of the partner is used as a second run. Tau between
-both columns estimates seed tau on these cells.
+Cells of one class of `cells.classes` (partition ``strict``) are the same trainable network, so the
+run of another cell of the class, its partner, serves as a second run. 1,404 classes of at least two
+cells with a path from input to output contain 11,212 of the 15,625 cells. These are not a random
+sample: they have more `none` and skip operations.
 
 Let v be the accuracies and p a permutation that moves every cell inside its class: a cycle through
 the members of the class in random order. The estimate is the mean of tau-b(v, v∘p) over `draws`
@@ -12,18 +11,8 @@ permutations. Two cells of different classes involve four different runs, as bet
 cells of one class contribute 0 between two seeds. Here a cell and its partner share a run and
 contribute less: in total, less than 2 / n for n cells.
 
-The interval is a jackknife over groups of classes (Student's t; degrees of freedom: groups minus
-1). A class is one observation, since its cells have the same true accuracy. No class is drawn
-twice, because copies of a class would tie.
-
-The method has two limits, measured on `nb201` by `experiments/published/equal_cells.py`:
-
-- Equal cells of one table may share the seed and thus the order of the data. Their runs then agree
-  more than runs of different seeds, so the estimate is too high. On `nb201` the bias is 0.005 over
-  all cells, 0.012 to 0.015 in the best half, 0.01 to 0.05 in smaller parts. If the partner's run
-  has another seed, the estimate is within 0.002 of seed tau over all cells.
-- The cells with an equal cell are not a random sample: they have more `none` and skip operations.
-  The estimate is for these cells (`EqualCells.rows`). Compare the same cells of another table.
+Equal cells of one table may share the seed and thus the order of the data. The estimate is then too
+high: `experiments/published/equal_cells.py` measures the bias on `nb201`.
 """
 
 from __future__ import annotations
@@ -90,11 +79,9 @@ class EqualCells:
 
 
 def partners(classes: Ints, rng: Rng = None) -> Ints:
-    """Pair each cell with another cell of its class: positions [cells].
+    """Pair each cell with another cell of its class at random: positions [cells].
 
-    Args:
-        classes: [cells] numbers of classes, each of at least two cells.
-        rng: the source of the random order inside a class.
+    `classes` [cells] are the numbers of classes, each of at least two cells.
     """
     order = np.lexsort((np.random.default_rng(rng).random(len(classes)), classes))
     ordered = classes[order]
@@ -120,18 +107,20 @@ def equal_cell_tau(
 ) -> pd.DataFrame:
     """Estimate seed tau among the top K % of the cells that have an equal cell.
 
+    The interval is a jackknife over groups of classes (Student's t; degrees of freedom: groups
+    minus 1), since the cells of a class have the same true accuracy.
+
     Args:
-        values: [cells] one accuracy a cell, of all cells that `equal` was found among.
-        equal: the cells that have an equal cell (`EqualCells.among`); cells without a finite
-            accuracy are omitted.
+        values: [cells] one accuracy per cell, of all cells that `equal` was found among; cells
+            without a finite accuracy are omitted.
+        equal: the cells that have an equal cell.
         top_percent: the values of K.
-        second: [cells] the accuracies of partners, for example of another seed; `values` if
-            None.
-        by: the run that decides the top K %: the cell's (``benchmark``), its partner's
-            (``retrained``), or either.
-        draws: the number of random pairings.
-        groups: the number of groups of the jackknife.
-        rng: the source of the pairings and of the groups.
+        second: [cells] the accuracies of partners, for example of another seed; `values` if None.
+        by: the run that selects the top K %: of the cell (``benchmark``), of its partner
+            (``retrained``), or of either.
+        draws: number of random pairings.
+        groups: number of groups of the jackknife.
+        rng: source of the pairings and of the groups.
 
     Returns:
         One row per K: `top_percent`, `tau`, `tau_low`, `tau_high` (95 %), `n_cells`, `n_classes`.
@@ -146,7 +135,7 @@ def equal_cell_tau(
     rng = np.random.default_rng(rng)
     finite = np.isfinite(own[equal.rows]) & np.isfinite(others[equal.rows])
     kept = equal if finite.all() else equal.take(finite)
-    columns: dict[str, object] = {"top_percent": [float(percent) for percent in top_percent]}
+    columns: dict[str, object] = {"top_percent": np.asarray(top_percent, dtype=np.float64)}
     if not kept.n_classes:
         nothing = np.full(len(top_percent), np.nan)
         taus = dict.fromkeys(("tau", "tau_low", "tau_high"), nothing)
@@ -166,7 +155,6 @@ def equal_cell_tau(
     half = np.full(len(whole), np.nan)
     if groups >= 2:
         without = np.stack([tau(np.flatnonzero(of_cell != number))[0] for number in range(groups)])
-        variance = (groups - 1) * without.var(axis=0)
-        half = student_reach(groups - 1) * np.sqrt(variance)
+        half = student_reach(groups - 1) * np.sqrt((groups - 1) * without.var(axis=0))
     columns |= {"tau": whole, "tau_low": whole - half, "tau_high": whole + half}
     return pd.DataFrame({**columns, "n_cells": n_cells, "n_classes": kept.n_classes})

@@ -33,20 +33,10 @@ def power(
 ) -> pd.DataFrame:
     """Return the power to detect a drop of `drop`, by the numbers of cells and seeds.
 
-    Simulated tables have true accuracies and noise like `table`. The second recipe changes all true
-    accuracies at random, so strongly that the drop among the top K % of many cells is `drop`. A
-    change counts as detected if the drop exceeds the `level` quantile (95 %) of the drops without a
-    change.
-
-    Args:
-        table: accuracies of several seeds, which the noise is estimated from.
-        drop: seed tau minus tau.
-        cells: numbers of cells to try.
-        seeds: numbers of seeds to try, of either recipe.
-        top_percent: the value of K.
-        draws: number of simulated tables with a change, and without.
-        level: 1 minus the level of the test.
-        rng: source of the draws.
+    Simulated tables have true accuracies and noise like `table`, which must have several seeds. The
+    second recipe changes all true accuracies at random, so strongly that the drop among the top K %
+    of many cells is `drop`. A change counts as detected if the drop exceeds the `level` quantile of
+    the drops without a change. There are `draws` tables with a change, and `draws` without.
 
     Returns:
         A row per number of cells and of seeds: `cells`, `seeds`, `runs` (of both recipes

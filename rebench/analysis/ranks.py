@@ -84,12 +84,8 @@ def critical_values(sd: Floats, freedom: float = np.inf, level: float = _LEVEL) 
     """Return how many standard errors a cell must differ from another to be separated from it.
 
     The value c of cell j solves P(|e_j - e_k| <= c sqrt(s_j^2 + s_k^2) for all k) = level. The
-    errors e are independent and normal with standard deviations s.
-
-    Args:
-        sd: [cells] standard errors of means.
-        freedom: degrees of freedom of the standard errors.
-        level: simultaneous over all comparisons of one cell with the others.
+    errors e are independent and normal with standard deviations s (`sd` [cells]), which have
+    `freedom` degrees of freedom.
     """
     if len(sd) < 2:
         return np.full(len(sd), np.inf)
