@@ -7,11 +7,13 @@ trained directly on the cells of a surface.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
 import pandas as pd
+from scipy import special
 
 from experiments.surface.grid import (
     Fold,
@@ -24,13 +26,14 @@ from experiments.surface.grid import (
 )
 from rebench.analysis.concordance import MIN_CELLS, Floats, top_mask
 from rebench.analysis.paired import complete
-from rebench.analysis.ranking import TauSamples, at_k, between_seeds, of_most, resampled
+from rebench.analysis.ranking import TauSamples, at_k, between_seeds, resampled
 from rebench.errors import InputError
 from rebench.intervals import crossed_mean
 
 __all__ = [
     "direct_check",
     "direct_reranking",
+    "of_most",
     "rate_gains",
     "rate_reranking",
     "single_rates",
@@ -39,6 +42,7 @@ __all__ = [
 _TOP: Final = (100.0, 50.0, 20.0)
 _SINGLE: Final = "best single rate"
 _OWN: Final = "own best rate"
+_LEVEL: Final = 0.95
 
 
 def rate_gains(
@@ -231,3 +235,17 @@ def _trained_directly(surface: Surface, table: pd.DataFrame) -> Iterator[tuple[s
     ours = ours[ours["index"].isin(surface.cells) & ours["seed"].isin(surface.seeds)]
     for label in sorted(map(str, ours["recipe"].unique())):
         yield label, ours[ours["recipe"] == label]
+
+
+def of_most(agreed: TauSamples, column: int, several: int) -> dict[str, float]:
+    """Return an interval of `drop` that is valid for the largest of `several` drops.
+
+    The keys are `most_low` and `most_high`. The level is Bonferroni's. The interval is normal,
+    with the standard deviation of the draws, because few draws reach such extreme percentiles.
+    """
+    drawn = agreed.drop[:, column]
+    known = drawn[np.isfinite(drawn)]
+    if len(known) < 2:
+        return {"most_low": math.nan, "most_high": math.nan}
+    half = float(special.ndtri(1 - (1 - _LEVEL) / 2 / several) * known[1:].std())
+    return {"most_low": float(drawn[0]) - half, "most_high": float(drawn[0]) + half}

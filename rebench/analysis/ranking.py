@@ -44,7 +44,6 @@ __all__ = [
     "at_k",
     "between_seeds",
     "of_means",
-    "of_most",
     "resampled",
     "resampled_agreement",
     "seed_agreement",
@@ -258,20 +257,6 @@ def at_k(
     for name, drawn in (("tau", agreed.tau), ("seed_tau", agreed.seed_tau), ("drop", agreed.drop)):
         row |= with_interval(name, drawn[:, column], n, level)
     return row | {"ratio": row["tau"] / row["seed_tau"] if row["seed_tau"] > _LEAST else math.nan}
-
-
-def of_most(agreed: TauSamples, column: int, several: int) -> dict[str, float]:
-    """Return an interval of `drop` that is valid for the largest of `several` drops.
-
-    The keys are `most_low` and `most_high`. The level is Bonferroni's. The interval is normal,
-    with the standard deviation of the draws, because few draws reach such extreme percentiles.
-    """
-    drawn = agreed.drop[:, column]
-    known = drawn[np.isfinite(drawn)]
-    if len(known) < 2:
-        return {"most_low": math.nan, "most_high": math.nan}
-    half = float(special.ndtri(1 - (1 - _LEVEL) / 2 / several) * known[1:].std())
-    return {"most_low": float(drawn[0]) - half, "most_high": float(drawn[0]) + half}
 
 
 def of_means(

@@ -13,7 +13,6 @@ from rebench.analysis.concordance import top_mask, top_sizes
 from rebench.analysis.ranking import (
     between_seeds,
     of_means,
-    of_most,
     resampled,
     seed_jackknife,
     with_interval,
@@ -343,16 +342,6 @@ def test_a_jackknife_over_seeds_is_tukeys_by_scipy(shared):
     assert found["drop"] == pytest.approx(drop(every, every))
     assert found["drop_high"] - found["drop"] == pytest.approx(half)
     assert found["p_value"] == pytest.approx(stats.t.sf(found["drop"] / np.sqrt(variance), 2))
-
-
-def test_the_largest_of_several_has_an_interval_for_all_of_them():
-    a, b = _seeded(60, (3, 3), _rng(11))
-    found = between_seeds(a, b, resampled(np.arange(60), 300, _rng()), (100,))
-    alone, of_ten = (of_most(found, 0, several) for several in (1, 10))
-    assert of_ten["most_low"] < alone["most_low"] < alone["most_high"] < of_ten["most_high"]
-    assert alone["most_high"] - alone["most_low"] == pytest.approx(
-        2 * stats.norm.ppf(0.975) * found.drop[1:, 0].std()
-    )
 
 
 @pytest.mark.parametrize("n", [None, 12, 2])

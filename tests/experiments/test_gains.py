@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from made_surfaces import some_cells, surface_table
+from scipy import stats
 
-from experiments.surface.gains import rate_gains, rate_reranking
+from experiments.surface.gains import of_most, rate_gains, rate_reranking
 from experiments.surface.grid import read_surface
+from rebench.analysis.ranking import TauSamples
 
 CELLS = some_cells(60)
 
@@ -88,3 +90,10 @@ def test_reranking_is_seen_where_cells_like_different_rates():
     )
     assert found["seed_tau"] > 0.95
     assert found["drop_low"] > 0.2
+
+
+def test_the_largest_of_several_has_bonferronis_interval():
+    drop = np.array([0.2, 0.1, 0.4, np.nan, 0.1])[:, None]
+    found = of_most(TauSamples(-drop, np.zeros((5, 1)), np.array([60])), 0, 10)
+    half = stats.norm.ppf(0.9975) * np.std([0.1, 0.4, 0.1])
+    assert found == pytest.approx({"most_low": 0.2 - half, "most_high": 0.2 + half})
