@@ -10,7 +10,7 @@ import pandas as pd
 from scipy import special
 
 from rebench.analysis.choices import TOP_PERCENT, Selection
-from rebench.analysis.common_scale import FEW_CELLS, LEAST_SD, means_and_noise, on_scale_of
+from rebench.analysis.common_scale import FEW_CELLS, LEAST_SD, means_and_noise
 from rebench.analysis.concordance import Floats
 from rebench.analysis.doubts import FEWEST_SEEDS, doubts_of
 from rebench.analysis.exchange import exchange_p_values
@@ -125,9 +125,8 @@ def _of_few_seeds(
     and the number of seeds minus 2.
     """
     whole = paired.whole
-    a, b = whole.before.centred, whole.after.centred
-    means, noise = means_and_noise(a, on_scale_of(a, b))
-    seeds = [a.shape[1], b.shape[1]]
+    means, noise = means_and_noise(*whole.on_one_scale)
+    seeds = [len(table.seeds) for table in (whole.before, whole.after)]
     wanted = np.maximum(noise[0] / seeds[0] + noise[1] / seeds[1], LEAST_SD**2)
     squares = (means[0] - means[1]) ** 2 / wanted
     middle = [np.median(squares[rows]) for rows in top_masks(whole, top_percent, by)]
@@ -147,7 +146,7 @@ def _excess(
     """
     if not (paired.before.has_seeds and paired.after.has_seeds):
         return np.zeros(len(top_percent))
-    tables = [paired.before.centred, on_scale_of(paired.before.centred, paired.after.centred)]
+    tables = paired.on_one_scale
     rows = np.arange(len(paired))
     if len(rows) > _MODELLED:
         rows = rng.choice(rows, _MODELLED, replace=False)

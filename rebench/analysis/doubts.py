@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from rebench.analysis.common_scale import FEW_CELLS, LEAST_SD, means_and_noise, on_scale_of
+from rebench.analysis.common_scale import FEW_CELLS, LEAST_SD, means_and_noise
 from rebench.analysis.concordance import Floats
 from rebench.analysis.left_out import differ
 from rebench.analysis.paired import Accuracies, Paired
@@ -97,8 +97,7 @@ def _failed_by_chance(table: Accuracies) -> int:
 
 def _noise_by_rank(paired: Paired) -> float:
     """Return the spread over cells of the log ratio of both tables' noise, on one scale."""
-    scaled = on_scale_of(paired.before.centred, paired.after.centred)
-    own, other = paired.before.run_sd, pooled_sd(scaled)
+    own, other = map(pooled_sd, paired.on_one_scale)
     known = (own > LEAST_SD) & (other > LEAST_SD)
     if not known.any():
         return 0.0
@@ -118,13 +117,10 @@ def _favoured(paired: Paired, rng: np.random.Generator) -> float:
     tables = [table for table in (whole.before, whole.after) if len(table.seeds) > 1]
     if not tables:
         return 1.0
-    residuals = [
-        (table.centred - table.centred_means[:, None]) / table.run_sd[:, None] for table in tables
-    ]
+    residuals = [(own.centred - own.centred_means[:, None]) / own.run_sd[:, None] for own in tables]
     columns = residuals
     if paired.fewest_seeds < FEWEST_SEEDS:
-        first = whole.before.centred
-        means, noise = means_and_noise(first, on_scale_of(first, whole.after.centred))
+        means, noise = means_and_noise(*whole.on_one_scale)
         apart = (means[0] - means[1]) / np.sqrt(np.maximum(noise.sum(axis=0), LEAST_SD**2))
         apart -= np.median(apart)
         most = _CLIPPED * np.median(np.abs(apart))

@@ -16,6 +16,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from cells.classes import trainable_networks
+from rebench.analysis.common_scale import on_scale_of
 from rebench.analysis.concordance import MIN_CELLS, Floats, Ints
 from rebench.analysis.seed_noise import centred, means_of, pooled_sd
 from rebench.errors import InputError, UnknownNameError
@@ -198,6 +199,11 @@ class Paired:
             alone = np.setdiff1d(self.before.cells, shared)
             notes.append(_listed(self.before.name, f"cells that {third.name} lacks", alone))
         return replace(self.take(mine), notes=tuple(notes), third=third.means[its])
+
+    @cached_property
+    def on_one_scale(self) -> tuple[Floats, Floats]:
+        """Return the centred runs of both tables, the second on the scale of the first."""
+        return self.before.centred, on_scale_of(self.before.centred, self.after.centred)
 
     @cached_property
     def repeated(self) -> Paired:

@@ -127,14 +127,13 @@ def new_figure(
     *,
     width_in: float = COLUMN_IN,
     height_in: float = 2.2,
-    sharey: bool = False,
 ) -> tuple[Drawing, list[list[Axes]]]:
     """Return a figure and its axes as rows of columns; call it inside a `styled` function.
 
     The figure is not registered with pyplot, so it need not be closed.
     """
     figure = Drawing(figsize=(width_in, height_in), layout="constrained")
-    axes = figure.subplots(rows, columns, squeeze=False, sharey=sharey)
+    axes = figure.subplots(rows, columns, squeeze=False)
     return figure, [list(row) for row in axes]
 
 
