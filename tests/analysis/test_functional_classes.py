@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy import stats
-from search_tables import final_accuracy
 
 from cells import trainable_networks
 from cells.classes import functional_classes
@@ -88,17 +87,3 @@ def test_a_table_of_classes_says_less_than_as_many_independent_cells_would():
         tau_curves(means[0][sample], means[1][sample], [100])[0].std() for sample in samples
     )
     assert classes > 1.5 * alone
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("real_data")
-def test_the_published_table_says_less_than_15625_independent_cells_would():
-    """CIFAR-10 against CIFAR-100: bootstrap standard deviations over classes and over cells."""
-    means = [final_accuracy(name) for name in ("cifar10", "cifar100")]
-    classes = np.unique(trainable_networks(range(15_625)), return_inverse=True)[1]
-    spreads = []
-    for groups in (classes, np.arange(15_625)):
-        sample = resampled(groups, 60, np.random.default_rng(0))[1:]
-        taus, _ = tau_curves(means[0][sample], means[1][sample], [100, 20])
-        spreads.append(taus.std(axis=0))
-    assert (spreads[0] > [3 * spreads[1][0], 1.5 * spreads[1][1]]).all()

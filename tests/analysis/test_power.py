@@ -10,7 +10,6 @@ from rebench.analysis import Accuracies, Paired, SeedNoise
 from rebench.analysis.concordance import top_mask
 from rebench.analysis.exchange import exchange_p_values
 from rebench.analysis.power import power
-from rebench.analysis.seed_noise import centred
 from rebench.errors import InputError
 
 EFFECTS = np.array([-0.65, 0.28, 0.37])
@@ -66,53 +65,3 @@ def test_power_is_the_share_of_tables_that_show_a_change():
 def test_seed_noise_of_single_seeds_is_refused():
     with pytest.raises(InputError, match="two seeds"):
         SeedNoise.fit([[1.0], [2.0]])
-
-
-def _tables(n=200, seed=0):
-    rng = np.random.default_rng(seed)
-    true, sd = world(n, rng)
-    return [runs(true, sd, 3, rng) for _ in range(2)]
-
-
-def test_the_noise_of_a_run_is_measured_without_it():
-    a, _ = _tables(2000)
-    plain, moved = SeedNoise.fit(a), SeedNoise.fit(a + EFFECTS)
-    np.testing.assert_allclose(moved.run_sd, plain.run_sd, rtol=0.03)
-
-
-def test_effects_are_found_though_some_runs_failed_and_some_are_missing():
-    a, _ = _tables(60)
-    moved = a + EFFECTS
-    moved[3, 0] = 10.0
-    moved[5, 1] = moved[9, 2] = np.nan
-    found = moved - centred(moved)
-    assert np.nanmedian(found, axis=0) == pytest.approx(EFFECTS, abs=0.15)
-    assert np.isnan(centred(moved)).tolist() == np.isnan(moved).tolist()
-
-
-def test_means_of_whole_cells_keep_their_order():
-    a, _ = _tables()
-    np.testing.assert_allclose(centred(a + EFFECTS).mean(axis=1), a.mean(axis=1), atol=0.011)
-
-
-def test_cells_that_know_no_seed_are_left_as_they_are():
-    a, _ = _tables(60)
-    moved = np.vstack([a + EFFECTS, np.full((4, 3), 10.0)])
-    assert (centred(moved)[-4:] == 10.0).all()
-    assert not np.allclose(centred(moved)[:-4], moved[:-4])
-
-
-@pytest.mark.parametrize("images", [360, 10_000])
-def test_accuracies_stay_multiples_of_their_unit_so_that_ties_stay_ties(images):
-    rng = np.random.default_rng(3)
-    true, sd = world(100, rng)
-    a = runs(true + 0.0, sd, 3, rng, images=images)
-    a[:, 0] += 300 / images  # three images more, for every cell
-    in_units = centred(a) * images / 100
-    np.testing.assert_allclose(in_units, np.rint(in_units), atol=1e-6)
-
-
-def test_one_seed_has_nothing_to_be_centred_by():
-    a, _ = _tables(30)
-    assert centred(a[:, :1]) is not None
-    np.testing.assert_array_equal(centred(a[:, :1]), a[:, :1])

@@ -50,6 +50,31 @@ def test_a_run_s_deviation_is_the_root_of_pooled_squares_over_pooled_degrees_of_
     np.testing.assert_allclose(pooled_sd(runs), np.full(8, np.sqrt(squares / (6 * 2 + 1))))
 
 
+def test_the_median_effect_of_each_seed_is_removed_from_cells_that_react_to_seeds():
+    """Failed and missing runs do not change a median; equal runs of a cell stay as they are."""
+    effects = np.array([-0.65, 0.28, 0.4])
+    true = np.random.default_rng(4).normal(90, 2, 40)[:, None]
+    runs = true + effects
+    expected = runs - (effects - effects.mean())
+    runs[3, 0] -= 80
+    expected[3, 0] -= 80
+    runs[5, 1] = runs[9, 2] = expected[5, 1] = expected[9, 2] = np.nan
+    runs[30:] = expected[30:] = 10.0
+    np.testing.assert_allclose(centred(runs), expected, atol=1e-5)
+    np.testing.assert_array_equal(centred(runs[:, :1]), runs[:, :1])
+
+
+@pytest.mark.parametrize("images", [360, 10_000])
+def test_centred_accuracies_stay_multiples_of_their_unit_so_that_ties_stay_ties(images):
+    """The effects are 2, -1 and -1 images; their medians over the cells are a little less."""
+    rng = np.random.default_rng(3)
+    right = rng.integers(images // 4, 3 * images // 4, (100, 1)) + rng.integers(0, 6, (100, 3))
+    right[:, 0] += 3
+    unequal = right[np.ptp(right, axis=1) > 0]
+    found = centred(unequal * 100 / images) * images / 100
+    np.testing.assert_allclose(unequal - found, np.tile([2, -1, -1], (len(found), 1)), atol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("n", "bins"), [(2, 1), (8, 2), (18, 3), (7199, 59), (7200, 60), (9000, 60)]
 )

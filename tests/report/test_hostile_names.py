@@ -46,6 +46,7 @@ def test_markdown_escapes_every_place_of_a_name(tmp_path):
     escaped = r"\<script\>x\</script\>\[x\](javascript:x)&#38;amp;&#36;x&#36;\`&#126;"
     assert page.count(escaped) == page.count("javascript") == 13
     assert re.search(r"(?<!\\)<", page) is None
+    assert "<script" not in as_html(_blocks(SCRIPT, tmp_path))
 
 
 @pytest.mark.parametrize("text", ["# x", "###### x", "- x", "+ x", "#"])
