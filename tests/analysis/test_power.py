@@ -12,9 +12,6 @@ from rebench.analysis.exchange import exchange_p_values
 from rebench.analysis.power import power
 from rebench.errors import InputError
 
-EFFECTS = np.array([-0.65, 0.28, 0.37])
-LEVELS = (100, 50, 20, 10)
-
 
 def table(values):
     return Accuracies(
