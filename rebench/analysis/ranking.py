@@ -39,6 +39,7 @@ from rebench.intervals import student_reach
 __all__ = [
     "MOST_FOR_P_VALUES",
     "TauSamples",
+    "affordable",
     "agreement",
     "agreement_frame",
     "at_k",
@@ -204,11 +205,15 @@ def resampled_agreement(
         n_cells = np.concatenate([agreed.n_cells for agreed, _ in several])
         return TauSamples(taus[0], taus[1], n_cells), [classes[0] for _, classes in several]
     compared = paired.repeated
-    draws = min(draws, max(_FEWEST_DRAWS, most // len(compared)))
-    sample = resampled(compared.classes, draws, rng)
+    sample = resampled(compared.classes, affordable(draws, len(compared), most), rng)
     (first, mine), (second, its) = compared.before.side_by_side, compared.after.side_by_side
     agreed = between_seeds(first, second, sample, top_percent, by=by, seeds=(mine, its))
     return agreed, [int(compared.classes.max()) + 1] * len(top_percent)
+
+
+def affordable(draws: int, n_cells: int, most: int = _MOST_RESAMPLED) -> int:
+    """Return the number of draws, limited by the number of resampled cells in all draws."""
+    return min(draws, max(_FEWEST_DRAWS, most // n_cells))
 
 
 def seed_agreement(
@@ -221,8 +226,7 @@ def seed_agreement(
         over functional classes, each draw with its own top K %). NaN where no cell has two seeds.
     """
     own = paired.repeated
-    draws = min(draws, max(_FEWEST_DRAWS, _MOST_RESAMPLED // len(own)))
-    sample = resampled(own.classes, draws, np.random.default_rng(rng))
+    sample = resampled(own.classes, affordable(draws, len(own)), np.random.default_rng(rng))
     runs, seeds = own.before.side_by_side
     pairs = _run_pairs(runs, runs, seeds, seeds, same=True)
     weights = worthwhile_weights(sample, len(own))

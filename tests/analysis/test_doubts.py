@@ -10,7 +10,7 @@ from scipy import stats
 
 from rebench.analysis import Accuracies, Paired
 from rebench.analysis.curve import rank_curve
-from rebench.analysis.doubts import _failed_by_chance, _noise_by_rank
+from rebench.analysis.doubts import _failed_by_chance, _favoured, _noise_by_rank
 from rebench.analysis.left_out import _best_are_left, _outlying, differ
 from rebench.analysis.p_values import p_values_of
 
@@ -56,18 +56,20 @@ def test_runs_fail_by_chance_where_another_run_of_the_cell_did_not():
 
 
 @pytest.mark.parametrize(
-    ("square", "expected"), [(0.1, True), (0.53, True), (0.56, False), (1.0, False)]
-)
-def test_the_best_runs_are_left_where_cells_that_lack_one_are_too_quiet(square, expected):
-    """Of 20 cells with two runs: chi^2 with 20 degrees of freedom is below 10.85 once in twenty."""
+    ("lacking", "square", "expected"),
+    [(20, 0.1, True), (20, 0.53, True), (20, 0.56, False), (20, 1.0, False), (400, 0.79, True),
+     (400, 0.81, False)],
+)  # fmt: skip
+def test_the_best_runs_are_left_where_cells_that_lack_one_are_too_quiet(lacking, square, expected):
+    """chi^2 with 20 degrees of freedom is below 10.85 once in twenty; the limit of many is 0.8."""
     orders = list(itertools.permutations((-1.0, 0.0, 1.0)))  # squares sum to 2: variance 1
-    whole = [orders[cell % 6] for cell in range(42)]
+    whole = [orders[cell % 6] for cell in range(2 * lacking + 2)]
     half = np.sqrt(square / 2)
-    fewer = [((half, -half), (-half, half))[cell % 2] for cell in range(20)]
-    runs = np.full((62, 3), np.nan)
-    runs[:42], runs[42:, :2] = whole, fewer
+    fewer = [((half, -half), (-half, half))[cell % 2] for cell in range(lacking)]
+    runs = np.full((len(whole) + lacking, 3), np.nan)
+    runs[: len(whole)], runs[len(whole) :, :2] = whole, fewer
     # Cells of both kinds in turn have similar means; distances of 100 keep them in order.
-    runs += 100.0 * np.random.default_rng(0).permutation(62)[:, None]
+    runs += 100.0 * np.random.default_rng(0).permutation(len(runs))[:, None]
     assert stats.chi2(20).ppf(0.05) == pytest.approx(10.85, abs=0.005)
     assert _best_are_left(_accuracies(runs)) is expected
 
@@ -148,6 +150,28 @@ def test_unequal_noise_is_said_from_half_as_much_again(ratio, said):
         "interval of `drop` allows for it"
     )
     assert (note in notes) is said
+
+
+@pytest.mark.parametrize(
+    ("seeds", "n", "strength", "p_value"),
+    [
+        (3, 60, 0.15, 1 / 200),  # the least of 199 permutations
+        (3, 60, 0.05, 0.515),
+        (2, 60, 0.3, 1 / 200),
+        (2, 60, 0.15, 0.085),
+        (2, 4000, 0.05, 1.0),  # significant in so many cells, but less than a tenth
+        (2, 4000, 0.08, 1 / 200),
+    ],
+)
+def test_effect_of_a_seed_on_single_cells_is_tested_by_permutations(seeds, n, strength, p_value):
+    """A feature of the cells of this strength, next to runs with a deviation of 0.3."""
+    rng = np.random.default_rng(0)
+    true, feature = rng.normal(90, 4, (n, 1)), rng.normal(0, strength, (n, 1))
+    effects = (np.linspace(first, -1, seeds) for first in (1, 2))
+    paired = Paired.of_values(
+        *(true + feature * own + rng.normal(0, 0.3, (n, seeds)) for own in effects)
+    )
+    assert _favoured(paired, np.random.default_rng(1)) == pytest.approx(p_value)
 
 
 @pytest.mark.parametrize(("n", "said"), [(49, True), (50, False)])

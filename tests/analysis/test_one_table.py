@@ -25,7 +25,13 @@ def test_seed_tau_of_a_table_is_scipys_over_pairs_of_seeds():
     assert (found.frame()["seed_tau"] < high).all()
     assert found.name == "mini@fixed, cifar10-jpeg16 ori-test, 5 epochs"
     assert found.may_be_best == rank_intervals(table)["may_be_best"].sum() == 37
-    assert f"{found.may_be_best} of 60 cells cannot be separated from the best" in str(found)
+    best = table.cells[table.centred_means.argmax()]
+    assert found.sentence == (
+        f"Among the top 100 % two runs with different seeds agree with tau = {np.mean(taus):.3f} "
+        f"(95 % CI {low[0]:.3f} to {high[0]:.3f}). 37 of 60 cells cannot be separated from the "
+        f"best (95 %); the best mean is that of cell {best}."
+    )
+    assert str(found) == f"{found.name}: {found.sentence}"
 
 
 def test_the_split_that_has_runs_is_taken_and_all_cells_have_two():

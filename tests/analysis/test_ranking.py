@@ -11,6 +11,9 @@ from support import shared_data
 from rebench.analysis import TOP_PERCENT, Paired, agreement
 from rebench.analysis.concordance import top_mask, top_sizes
 from rebench.analysis.ranking import (
+    TauSamples,
+    affordable,
+    at_k,
     between_seeds,
     of_means,
     resampled,
@@ -326,6 +329,23 @@ def test_an_interval_has_percentiles_as_far_out_as_student_s_is_wider(n, level):
         tail = stats.norm.cdf(-np.sqrt(n / (n - 1)) * stats.t(n - 1).ppf(1 - tail))
     expected = {"x": 5, "x_low": 1000 * tail, "x_high": 1000 * (1 - tail)}
     assert with_interval("x", drawn, n, level) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("seed_tau", "ratio"), [(0.1, np.nan), (0.2, 0.25)])
+def test_ratio_is_of_seed_taus_above_a_tenth(seed_tau, ratio):
+    agreed = TauSamples(np.full((1, 1), 0.05), np.full((1, 1), seed_tau), np.array([12]))
+    row = at_k(agreed, 0)
+    assert (row["n_cells"], row["tau"], row["seed_tau"]) == (12, 0.05, seed_tau)
+    assert row["drop"] == pytest.approx(seed_tau - 0.05)
+    assert row["ratio"] == pytest.approx(ratio, nan_ok=True)
+
+
+@pytest.mark.parametrize(
+    ("draws", "n", "expected"),
+    [(1000, 2097, 1000), (1000, 2098, 999), (1000, 15_625, 134), (1000, 30_000, 100), (50, 9, 50)],
+)
+def test_draws_of_large_tables_are_limited_to_two_million_cells_or_a_hundred(draws, n, expected):
+    assert affordable(draws, n) == expected
 
 
 def test_one_unit_has_the_percentiles_of_the_draws():

@@ -87,6 +87,10 @@ def test_verdict_has_claim_numbers_interval_p_and_scope():
     assert f"p = {found.p_value:.3f}, over all K; p = 0.040, over all 2 comp" in several.sentence
     assert several.p_by_percent[100.0] == pytest.approx(0.04)
     assert "95 % CI" not in rerank(found.paired, dataset="", draws=0).sentence
+    z = stats.norm.ppf
+    error = (row["drop_high"] - row["drop"]) / z(0.975)
+    assert found.detectable == pytest.approx((z(0.95) + z(0.8)) * error)
+    assert several.detectable == pytest.approx((z(0.975) + z(0.8)) * error)
 
 
 def test_verdict_without_a_difference_names_the_drop_that_would_be_detected():

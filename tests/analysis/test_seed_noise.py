@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from rebench.analysis.seed_noise import SeedNoise, centred, pooled, pooled_sd, reach
+from rebench.analysis.seed_noise import (
+    SeedNoise,
+    _common_unit,
+    centred,
+    pooled,
+    pooled_sd,
+    reach,
+)
 
 
 @pytest.mark.parametrize(
@@ -73,6 +80,23 @@ def test_centred_accuracies_stay_multiples_of_their_unit_so_that_ties_stay_ties(
     unequal = right[np.ptp(right, axis=1) > 0]
     found = centred(unequal * 100 / images) * images / 100
     np.testing.assert_allclose(unequal - found, np.tile([2, -1, -1], (len(found), 1)), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("values", "unit"),
+    [
+        ([10.0, 10.002, 30.0], 0.002),  # of 50,000 images
+        ([10.0, 10.0018, 30.0], 0.0),  # too fine
+        ([50.0, 90.0], 10.0),  # the gap of 40 is four of the unit of 10 images
+        ([20 / 3, 100 / 3], 100 / 15),
+        ([1.0, 1.19, 2.9], 0.01),  # a gap of 19 units
+        ([1.0, 1.21, 2.9], 0.0),  # of 21
+        (np.sqrt([2, 3, 5, 6, 7, 8, 10, 11]), 0.0),
+        ([70.0], 10.0),
+    ],
+)
+def test_unit_of_accuracies_is_that_of_the_fewest_images_that_fit(values, unit):
+    assert _common_unit(np.array(values)) == pytest.approx(unit)
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import inspect
+
 import numpy as np
 import pandas as pd
 import pytest
 from report_tables import published_table, run_table, studied
 
-from rebench.analysis import Choices, Study, compare
+from rebench.analysis import (
+    TOP_PERCENT,
+    Choices,
+    Study,
+    agreement,
+    compare,
+    reliability,
+    rerank,
+)
+from rebench.analysis.curve import rank_curve
 from rebench.analysis.matrix import read_rankings, tau_matrix
 from rebench.analysis.p_values import holm
 from rebench.analysis.study import study
@@ -79,6 +90,17 @@ def test_against_takes_one_side_alone(folder):
     for against, expected in (("benchmark", {"benchmark"}), ("topology", {"topology"})):
         found = studied(folder, Choices(**_fields(chosen) | {"against": against}))
         assert {one.before.name for one in found.rerankings} == expected
+
+
+def test_draws_seed_and_levels_have_the_same_defaults_everywhere():
+    usual = {"draws": 1000, "seed": 0, "top_percent": TOP_PERCENT, "by": "benchmark", "split": None}
+    for function in (compare, reliability, rerank, agreement, rank_curve, Choices):
+        given = inspect.signature(function).parameters
+        shared = {name: given[name].default for name in usual if name in given}
+        shared |= {"split": None}  # `rerank` names the whole test set
+        assert shared == {name: value for name, value in usual.items() if name in shared}
+        assert {"draws", "top_percent"} <= {*shared}
+    assert TOP_PERCENT == (100, 90, 80, 70, 60, 50, 40, 30, 20, 10, 5, 1)
 
 
 def _fields(chosen: Choices) -> dict[str, object]:
