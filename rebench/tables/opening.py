@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import logging
 import os
+import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -203,7 +204,7 @@ def released_tables() -> dict[str, Path]:
 
 def table_label(name: str, others: Collection[str] = ()) -> str:
     """Return a label for the table `name`, different from the labels in `others`."""
-    label = Path(name).name.removesuffix(".parquet").removesuffix(".csv")
+    label = re.sub(r"\.(parquet|csv|tsv)(?=@|$)", "", Path(name).name)
     number = 2
     unique = label
     while unique in others:

@@ -22,7 +22,7 @@ from rebench.runs import FinishedTrials, RecipeSpec, Record
 from rebench.runs.spec import parse_spec
 from rebench.tables import open_table, write_table
 from rebench.tables.collecting import collect
-from rebench.tables.opening import read_rows, released_tables
+from rebench.tables.opening import read_rows, released_tables, table_label
 
 CELLS = range(0, 200, 20)
 NEW = 300
@@ -206,6 +206,22 @@ def test_one_recipe_of_a_run_has_a_name(run):
         open_table(run)
     with pytest.raises(UnknownNameError, match="valid: nb201, topology"):
         open_table(f"{run}@nb202")
+
+
+@pytest.mark.parametrize(
+    ("name", "label"),
+    [
+        ("runs/sweep@topology(base_lr=0.3)", "sweep@topology(base_lr=0.3)"),
+        ("tables/x.parquet", "x"),
+        ("x.parquet@fixed", "x@fixed"),
+        ("a.csv@fixed", "a@fixed"),
+        ("a.tsv", "a"),
+        ("a.parquet.old", "a.parquet.old"),
+    ],
+)
+def test_label_of_a_table_is_its_name_without_folder_and_suffix(name, label):
+    assert table_label(name) == label
+    assert table_label(name, [label, f"{label} (2)"]) == f"{label} (3)"
 
 
 @pytest.mark.parametrize("name", ["{run}@topology@nb201", "mini@topology@fixed"])
