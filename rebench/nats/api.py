@@ -102,6 +102,8 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
         recipe: recipe to take from a run with several recipes.
         for_search: serve search scripts that ask for values which the tables lack, by the
             substitutes of `rebench.nats.searchable.for_search`; `filename` lists them.
+        dataset_as: other names of the run's data sets (or of the only table's), such as
+            ``{"cifar10-jpeg16": "cifar10"}`` for scripts that know the benchmark's names only.
         verbose: print every call, as the package does.
     """
 
@@ -113,9 +115,12 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
         *,
         recipe: str | None = None,
         for_search: bool = False,
+        dataset_as: Mapping[str, str] | None = None,
         verbose: bool = False,
     ) -> None:
         opened = [_opened(published), _opened(retrained, recipe)]
+        if dataset_as and (own := opened[1] or opened[0]):
+            opened[1 if opened[1] else 0] = searchable.renamed(own, dataset_as)
         self._hint = "" if for_search else _SUBSTITUTES
         if for_search:
             opened = [table and searchable.for_search(table) for table in opened]
@@ -219,9 +224,16 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
         account_time: bool = True,
     ) -> tuple[float, float | None, float, float]:
         """Return validation accuracy, latency, time cost and the time used so far."""
-        if dataset not in _SIMULATED:
-            raise ValueError(f"Invalid dataset name : {dataset} vs {_SIMULATED}")
+        known = (*_SIMULATED, *(name for name in self._choice.datasets if name not in BENCHMARK))
+        if dataset not in known:
+            raise ValueError(f"Invalid dataset name : {dataset} vs {known}")
         index = self.query_index_by_arch(arch)
+        if index not in self.arch2infos_dict.held:
+            raise ValueError(
+                f"Did not find {index} from arch2infos_dict: {self.filename} has "
+                f"{len(self.arch2infos_dict)} of {SPACE_SIZE} cells. A script that draws from all "
+                f"cells needs all; `rebench search run` draws from the cells of the table"
+            )
         trained = "cifar10-valid" if dataset == "cifar10" else dataset
         try:
             info = self.get_more_info(index, trained, iepoch, hp)
@@ -338,6 +350,7 @@ def create(
     verbose: bool = True,
     *,
     for_search: bool = False,
+    dataset_as: Mapping[str, str] | None = None,
 ) -> ReBench:
     """Open a table as ``nats_bench.create`` opens the benchmark.
 
@@ -347,13 +360,13 @@ def create(
         fast_mode: accepted and not needed.
         verbose: print every call, as the package does.
         for_search: as for `ReBench`.
+        dataset_as: as for `ReBench`.
     """
     if search_space not in ("tss", "topology"):
         raise InputError(f"search_space must be 'tss' or 'topology', got {search_space!r}")
     table = open_table(file_path_or_dict)
-    if table.origin == "retrained":
-        return ReBench(retrained=table, for_search=for_search, verbose=verbose)
-    return ReBench(table, for_search=for_search, verbose=verbose)
+    tables = (None, table) if table.origin == "retrained" else (table, None)
+    return ReBench(*tables, for_search=for_search, dataset_as=dataset_as, verbose=verbose)
 
 
 def _opened(table: Table | str | Path | None, recipe: str | None = None) -> Table | None:

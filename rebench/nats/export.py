@@ -83,20 +83,22 @@ def export_pth(
     """Write the file that ``nas_201_api.NASBench201API(out)`` opens.
 
     Its trainings are of 12 and of 200 epochs; one that the tables do not hold is there without
-    trials.
+    trials, and trainings of other lengths are omitted.
     """
     carried = {int(hp) for hp in _TRAININGS.values()}
-    other = sorted(set(choice.epochs) - carried)
-    if other:
+    other = " and ".join(map(str, sorted(set(choice.epochs) - carried)))
+    if carried.isdisjoint(choice.epochs):
         raise InputError(
-            f"a .pth file holds trainings of 12 and of 200 epochs, and the tables hold "
-            f"{' and '.join(map(str, other))}: nothing is written; `rebench export nats` can"
+            f"a .pth file holds trainings of 12 and of 200 epochs, and the tables hold {other}: "
+            f"nothing is written. --for-search puts the longest training in their place; "
+            f"`rebench export nats` writes any"
         )
     lacking = [name for name, hp in _TRAININGS.items() if int(hp) not in choice.epochs]
     notes = (
         _LATENCY,
         *(f"'{name}' holds no trials: the tables have none of {_TRAININGS[name]} epochs"
           for name in lacking),
+        *([f"trainings of {other} epochs are omitted"] if other else []),
     )  # fmt: skip
     cells = choice.cells.tolist()
     form = "NAS-Bench-201, .pth"

@@ -33,7 +33,7 @@ def export_naslib(
     choice: Choice,
     out: Path,
     *,
-    epochs: int = 200,
+    epochs: int | None = None,
     force: bool = False,
     on_progress: OnProgress = lambda _: None,
 ) -> Exported:
@@ -43,10 +43,21 @@ def export_naslib(
     (``x-valid`` after training on half of CIFAR-10, else ``ori-test``), or on ``x-valid`` or
     ``x-test`` where the tables have no ``ori-test``. An epoch, a loss or a training metric that the
     tables do not have is NaN; an unknown latency or training time is None.
+
+    Args:
+        choice: which tables answer.
+        out: the folder to write.
+        epochs: the length of the trainings, by default the longest.
+        force: replace `out` where it exists.
+        on_progress: called with how many cells were written since the last call.
     """
+    epochs = epochs or max(choice.epochs)
     other = sorted(set(choice.datasets) - set(BENCHMARK))
     if other:
-        raise InputError(f"NASLib's data sets are {', '.join(_FILES)}; got {', '.join(other)}, too")
+        raise InputError(
+            f"NASLib opens files of {', '.join(_FILES)} only; got {', '.join(other)}: name one of "
+            f"these in its place, such as --dataset-as {other[0]}=cifar10-valid"
+        )
     held = [name for name in _FILES if (choice.which(name, epochs) >= 0).any()]
     if not held:
         raise MissingDataError(

@@ -1,33 +1,58 @@
 """Tables completed for the benchmark authors' search scripts.
 
-The scripts ask for validation accuracy and training time of 12 or 200 epochs, of every cell. A
-table without them cannot answer. `for_search` takes other values in their place. This is done on
-request only, and the name of the table then lists the substitutes.
+The scripts ask for validation accuracy and training time of 12 or 200 epochs, of a data set that
+they know by name. A table without them cannot answer. `for_search` takes other values in their
+place, and `renamed` gives a data set another name. This is done on request only, and the name of
+the table then lists what was done.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
 import pandas as pd
 
 from rebench.arguments import checked
-from rebench.errors import MissingDataError
-from rebench.tables.layout import Key
+from rebench.data import BENCHMARK
+from rebench.errors import InputError, MissingDataError, UnknownNameError
+from rebench.tables.layout import FrameSource, Key
 from rebench.tables.opening import open_table
 from rebench.tables.table import Table
 
-__all__ = ["for_search"]
+__all__ = ["for_search", "renamed"]
 
 _TIMES: Final = "nb201"
-_SHORT: Final = 12
+# The epochs that the scripts ask for, as `hp`.
+_ASKED: Final = (12, 200)
 # The data set of a search, the training that it looks at, and the test split of papers.
 _SEARCHED: Final = (
     ("cifar10", "cifar10-valid", "ori-test"),
     ("cifar100", "cifar100", "x-test"),
     ("ImageNet16-120", "ImageNet16-120", "x-test"),
 )
+
+
+@checked
+def renamed(table: Table, names: Mapping[str, str]) -> Table:
+    """Return a table whose data sets have other names, such as those that a program knows.
+
+    Args:
+        table: the table; it keeps its curves.
+        names: new name of a data set by its name in the table.
+    """
+    held = list(dict.fromkeys(key.dataset for key in table.keys))
+    for name in names:
+        if name not in held:
+            raise UnknownNameError(f"data set of {table.name}", name, held)
+    called = [names.get(name, name) for name in held]
+    if len(set(called)) < len(held):
+        raise InputError(f"{table.name}: two data sets would have one name: {', '.join(called)}")
+    rows = table.frame()
+    rows = rows.assign(dataset=rows["dataset"].astype(object).replace(dict(names)))
+    told = "; ".join(f"{ours} is called {theirs}" for ours, theirs in names.items())
+    return table.with_rows(rows, f"{table.name} ({told})")
 
 
 @checked
@@ -39,44 +64,40 @@ def for_search(table: Table) -> Table:
     - Training time: that of the cell in `nb201`, in proportion to the epochs, where the table has
       no times.
     - Validation time: 0 seconds where it was not measured.
-    - 12 epochs: the longest training, with its time, where the table has no trainings of 12 epochs.
+    - 12 and 200 epochs: the longest training, with its time, where the table has no trainings of
+      this length.
 
-    The name of the table lists the kinds that were used. Raise `MissingDataError` for a table
-    without accuracies of CIFAR-10, CIFAR-100 or ImageNet16-120.
+    The name of the table lists the kinds that were used. A data set that is not the benchmark's
+    needs times in the table.
     """
-    rows, used = table.frame(), []
-    longest = {key.dataset: 0 for key in table.keys}
-    for key in table.keys:
-        longest[key.dataset] = max(longest[key.dataset], key.epochs)
-    trained = []
-    for dataset, training, split in _SEARCHED:
-        if not (valid := _select(rows, training, "x-valid")).any():
+    rows, used, trained = table.frame(), [], []
+    held = dict.fromkeys(key.dataset for key in table.keys)
+    others = [(name, name, "ori-test") for name in held if name not in BENCHMARK]
+    for dataset, training, split in (*_SEARCHED, *others):
+        if not _select(rows, training, "x-valid").any():
             tested = _test_split(table, dataset, split)
             if tested is None:
                 continue
-            found = rows[_select(rows, dataset, tested) & (rows["epochs"] == longest[dataset])]
-            rows = pd.concat([rows, found.assign(dataset=training, split="x-valid")])
+            rows = _validated(rows, dataset, training, tested)
             used.append(f"validation of {dataset} is {tested}")
-            valid = _select(rows, training, "x-valid")
         trained.append(training)
-        for epochs in sorted(set(rows.loc[valid, "epochs"])):
+        for epochs in sorted(set(rows.loc[_select(rows, training, "x-valid"), "epochs"])):
             rows, note = _timed(rows, training, epochs)
             used += note
     if not trained:
-        names = ", ".join(name for name, *_ in _SEARCHED)
-        held = ", ".join(sorted(longest))
-        raise MissingDataError(f"{table.name} has no accuracy of {names}; it has {held}")
-    if _SHORT not in set(rows["epochs"]):
-        most = int(rows["epochs"].max())
-        short = rows[rows["epochs"] == most].assign(epochs=_SHORT)
-        if "epoch_seconds" in short:
-            short["epoch_seconds"] *= most / _SHORT
-        rows = pd.concat([rows, short])
-        used.append(f"{_SHORT} epochs are {most}")
+        told = "; ".join(map(str, table.keys))
+        raise MissingDataError(f"{table.name} has no accuracy of validation or test; it has {told}")
+    most, held_epochs = int(rows["epochs"].max()), set(rows["epochs"])
+    for asked in (epochs for epochs in _ASKED if epochs not in held_epochs):
+        copied = rows[rows["epochs"] == most].assign(epochs=asked)
+        if "epoch_seconds" in copied:
+            copied["epoch_seconds"] *= most / asked
+        rows = pd.concat([rows, copied])
+        used.append(f"{asked} epochs are {most}")
     if not used:
         return table
     name = f"{table.name} ({'; '.join(dict.fromkeys(used))})"
-    return Table.from_frame(rows.reset_index(drop=True), name=name, origin=table.origin)
+    return Table(FrameSource(rows, name=name, origin=table.origin))
 
 
 def _select(rows: pd.DataFrame, dataset: str, split: str) -> pd.Series[bool]:
@@ -89,6 +110,15 @@ def _test_split(table: Table, dataset: str, usual: str) -> str | None:
     return next((split for split in (usual, "ori-test", "x-test") if split in held), None)
 
 
+def _validated(rows: pd.DataFrame, dataset: str, training: str, tested: str) -> pd.DataFrame:
+    """Add the longest training of `dataset` as `training`, with its test as validation."""
+    own = rows[rows["dataset"] == dataset]
+    longest = own[own["epochs"] == own["epochs"].max()].assign(dataset=training)
+    valid = longest[longest["split"] == tested].assign(split="x-valid")
+    train = longest[(longest["split"] == "train") & (dataset != training)]
+    return pd.concat([rows, train, valid], ignore_index=True)
+
+
 def _timed(rows: pd.DataFrame, training: str, epochs: int) -> tuple[pd.DataFrame, list[str]]:
     """Give each validated run a time of training and of validation; name the substitutes."""
     for column in ("seconds", "epoch_seconds"):
@@ -99,7 +129,12 @@ def _timed(rows: pd.DataFrame, training: str, epochs: int) -> tuple[pd.DataFrame
     used = []
     if not rows.loc[train, "seconds"].notna().any():
         known = open_table(_TIMES)
-        longest = max(key.epochs for key in known.keys if key.dataset == training)
+        longest = max((key.epochs for key in known.keys if key.dataset == training), default=0)
+        if not longest:
+            raise MissingDataError(
+                f"the training times of {training} are not known: give the table a row of the "
+                f"split train with `seconds` for each run"
+            )
         mean = known.group(*Key(training, "train", longest)).mean("seconds")
         timed = rows[valid].assign(split="train", accuracy=np.nan)
         timed["seconds"] = mean[timed["index"]] * epochs / longest

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from cells import OP_NAMES, SPACE_SIZE, Cell
 from rebench.arguments import checked
 from rebench.data import BENCHMARK
-from rebench.errors import InputError, MissingDataError
+from rebench.errors import MissingDataError
 from rebench.nats.about import Exported, OnProgress, marker, written
 from rebench.nats.choice import Choice
 from rebench.nats.fastpath import eval_order
@@ -35,14 +35,15 @@ def export_syne_tune(
     choice: Choice,
     out: Path,
     *,
-    epochs: int = 200,
+    epochs: int | None = None,
     impute: bool = False,
     force: bool = False,
     on_progress: OnProgress = lambda _: None,
 ) -> Exported:
     """Write a folder that Syne Tune's ``blackbox_tabular.deserialize`` opens.
 
-    Its seeds are those of the table. ``metric_valid_error`` is of the validation images if the
+    Its tasks are those of Syne Tune's NAS-Bench-201, and other data sets of the table. Its seeds
+    are those of the table. ``metric_valid_error`` is of the validation images if the
     table has them (for CIFAR-10 after training on half of it, as in the benchmark's searches), and
     of the test images otherwise; ``metric_test_error`` is of the test images (``ori-test``). With
     curves every epoch of a training is a fidelity, otherwise only the last. An unknown metric or
@@ -51,18 +52,17 @@ def export_syne_tune(
     Args:
         choice: which tables answer.
         out: the folder to write.
-        epochs: the length of the trainings.
+        epochs: the length of the trainings, by default the longest.
         impute: give a trial that a cell lacks the mean of those it has; otherwise it stays NaN.
         force: replace `out` where it exists.
         on_progress: called with how many cells were written since the last call.
     """
-    other = sorted(set(choice.datasets) - set(BENCHMARK))
-    if other:
-        raise InputError(f"Syne Tune's tasks are {', '.join(_TASKS)}; got {', '.join(other)}, too")
-    validated = {name: _validated(choice, name, epochs) for name in _TASKS}
+    epochs = epochs or max(choice.epochs)
+    names = (*_TASKS, *(name for name in choice.datasets if name not in BENCHMARK))
+    validated = {name: _validated(choice, name, epochs) for name in names}
     tasks = {name: key for name, key in validated.items() if key is not None}
     if not tasks:
-        raise MissingDataError(f"the tables hold none of {', '.join(_TASKS)} at {epochs} epochs")
+        raise MissingDataError(f"the tables hold none of {', '.join(names)} at {epochs} epochs")
     # The tasks of a blackbox share their configurations.
     cells = np.flatnonzero(
         np.all([choice.which(key.dataset, epochs) >= 0 for key in tasks.values()], axis=0)

@@ -59,6 +59,9 @@ class CurveFile:
         after = [pc.list_element(rows["accuracy"], epoch - 1).to_numpy() for epoch in epochs]
         return rows["index"].to_numpy(), rows["seed"].to_numpy(), np.stack(after, axis=1)
 
+    def of_rows(self, rows: pd.DataFrame) -> None:
+        """Return None: the benchmark's rows have no trial ids."""
+
 
 class RunCurves:
     """Curves of a run's trials, from the ``curves.parquet`` next to the results."""
@@ -66,6 +69,10 @@ class RunCurves:
     def __init__(self, path: Path, rows: pd.DataFrame) -> None:
         self._file = ParquetFile(path, collect_again(path.parent))
         self._rows = rows
+
+    def of_rows(self, rows: pd.DataFrame) -> RunCurves:
+        """Return the curves for rows of the same trials under other names."""
+        return RunCurves(self._file.path, rows)
 
     @functools.cached_property
     def _epochs(self) -> pa.Table:

@@ -83,6 +83,9 @@ class CurveSource(Protocol):
     def along(self, key: Key, epochs: Sequence[int]) -> tuple[Ints, Ints, Floats]:
         """Return cells, seeds and accuracies [runs, epochs] of all runs of one group."""
 
+    def of_rows(self, rows: pd.DataFrame) -> CurveSource | None:
+        """Return the curves for rows of the same trials under other names, if trials are known."""
+
 
 class FrameSource:
     """Long table in memory, with checked values."""

@@ -86,6 +86,11 @@ class Table:
             rows, usual = retrained_frame(rows, recipe, name), "retrained"
         return cls(FrameSource(check_once(rows, name), name=name, origin=origin or usual))
 
+    def with_rows(self, rows: pd.DataFrame, name: str) -> Table:
+        """Return a table of changed rows, with this table's origin and its curves of trials."""
+        curves = self._curves.of_rows(rows) if self._curves else None
+        return Table(FrameSource(rows, name=name, origin=self.origin), curves)
+
     @property
     def name(self) -> str:
         """The name of the table."""
