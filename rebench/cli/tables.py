@@ -258,8 +258,11 @@ def export(
     recipe: options.Recipe = None,
     published: options.Published = None,
     epochs: Annotated[
-        int, typer.Option(min=1, help="The length of training for syne-tune and naslib.")
-    ] = 200,
+        int | None,
+        typer.Option(
+            min=1, help="The length of training for syne-tune and naslib (default: the longest)."
+        ),
+    ] = None,
     impute: Annotated[
         bool, typer.Option("--impute", help="For syne-tune: absent seeds get the cell's mean.")
     ] = False,
@@ -271,6 +274,14 @@ def export(
             "accuracy, times of nb201 or the longest training; OUT.about.json lists these.",
         ),
     ] = False,
+    dataset_as: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="OURS=THEIRS",
+            help="For nats, nas-bench-201, syne-tune and naslib: another name of a data set, such "
+            "as cifar10-jpeg16=cifar10. Repeat for more.",
+        ),
+    ] = None,
     cell: Annotated[str | None, typer.Option(help="For weights: only this cell.")] = None,
     seed: Annotated[int | None, typer.Option(help="For weights: only this seed.")] = None,
     force: options.Force = False,
@@ -294,6 +305,7 @@ def export(
     from rebench.nats.export import export_nats, export_pth
     from rebench.nats.naslib import export_naslib
     from rebench.nats.searchable import for_search as completed
+    from rebench.nats.searchable import renamed
     from rebench.nats.synetune import export_syne_tune
     from rebench.tables import open_table
 
@@ -304,7 +316,9 @@ def export(
         "naslib": functools.partial(export_naslib, epochs=epochs),
     }
     complete = completed if for_search else lambda given: given
-    opened = complete(open_table(table, recipe=recipe))
+    names = dict(map(_ours_and_theirs, dataset_as or ()))
+    own = open_table(table, recipe=recipe)
+    opened = complete(renamed(own, names) if names else own)
     if published is not None:
         choice = Choice(published=complete(open_table(published)), retrained=opened)
     elif opened.origin == "retrained":
@@ -317,6 +331,15 @@ def export(
         )
     row = {"out": made.path, "cells": made.cells, "missing": made.missing}
     print_rows([row], as_json=as_json)
+
+
+def _ours_and_theirs(pair: str) -> tuple[str, str]:
+    ours, equals, theirs = pair.partition("=")
+    if not (ours and equals and theirs):
+        raise InputError(
+            f"--dataset-as takes OURS=THEIRS, such as cifar10-jpeg16=cifar10; got {pair!r}"
+        )
+    return ours, theirs
 
 
 def _rows(name: str, out: Path, recipe: str | None) -> dict[str, object]:

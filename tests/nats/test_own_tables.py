@@ -161,3 +161,14 @@ def test_naslibs_file_holds_the_curves_under_a_data_set_that_it_knows(mini, test
     assert found["eval_acc1es"] == pytest.approx(mini.curve(CELL)["accuracy"].mean(axis=1).tolist())
     assert found["eval_acc1es"][-1] == pytest.approx(np.mean(tests))
     assert found["cost_info"]["train_time"] == mini.cost(CELL).train_seconds
+
+
+def test_export_command_gives_the_data_set_another_name(tmp_path, capsys):
+    out = str(tmp_path / "out")
+    command = ["export", "syne-tune", "mini@topology", "--out", out, "--for-search"]
+    assert main([*command, "--dataset-as", OWN]) == 2
+    assert "takes OURS=THEIRS" in capsys.readouterr().err
+    assert main([*command, "--dataset-as", f"{OWN}=cifar10", "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert (row["cells"], row["missing"]) == (60, 15565)
+    assert RENAMED in Path(f"{row['out']}.about.json").read_text()
