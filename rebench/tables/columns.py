@@ -183,10 +183,10 @@ BENCHMARK_CURVES: Final = {
     **dict.fromkeys(("accuracy", "loss", "seconds"), pa.list_(pa.float64())),
 }
 _CURVE_MEANINGS: Final = {
-    "epoch": "the epoch, from 1",
-    "accuracy": "top-1 after each epoch, in percent; empty where it was not evaluated",
-    "loss": "mean cross-entropy after each epoch; empty where it was not evaluated",
-    "seconds": "what each epoch took on this split",
+    "epoch": "number of the epoch, from 1",
+    "accuracy": "top-1 accuracy after each epoch, in percent; empty without an evaluation",
+    "loss": "mean cross-entropy loss after each epoch; empty without an evaluation",
+    "seconds": "time of each epoch on this split",
 }
 RUN_CURVES: Final = {
     "trial_id": _KINDS["name"],

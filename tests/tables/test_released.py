@@ -86,8 +86,8 @@ def test_columns_of_a_file_say_what_they_mean_and_their_unit():
         assert schema.field("accuracy").metadata[b"unit"] == b"%"
         assert schema.field("seconds").metadata[b"unit"] == b"s"
     curves = pq.read_schema(curves_path(released_tables()["mini"]))
-    assert curves.field("accuracy").metadata[b"meaning"].startswith(b"top-1 after each epoch")
-    assert curves.field("epoch").metadata[b"meaning"] == b"the epoch, from 1"
+    assert curves.field("accuracy").metadata[b"meaning"].startswith(b"top-1 accuracy after each")
+    assert curves.field("epoch").metadata[b"meaning"] == b"number of the epoch, from 1"
 
 
 def test_tables_and_curves_have_folders_of_their_own_with_equal_columns():
