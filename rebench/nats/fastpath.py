@@ -8,7 +8,6 @@ from __future__ import annotations
 import functools
 import math
 import random
-from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -59,19 +58,17 @@ class Values:
             for word, split in words
             if split not in held and Key(dataset, split, epochs) in table.keys
         }
-        self._words = [
-            ("train", "train"),
-            *((word, split) for word, split in words if split in held),
-        ]
-        answers = ("loss", "accuracy", "per-time", "all-time")
-        self._answers = [tuple(f"{word}-{name}" for name in answers) for word, _ in self._words]
+        self._trials = {
+            word: self._groups[split]
+            for word, split in (("train", "train"), *words)
+            if split in self._groups
+        }
         # The package's answers need the training metrics, and a validation for cifar10-valid.
         required = {"train", "x-valid"} if dataset == "cifar10-valid" else {"train"}
         self._complete = required <= held and all(
             group.seeds == self._any.seeds and np.array_equal(group.present, self._any.present)
             for group in self._groups.values()
         )
-        self._whole = self._any.n == len(self._any.seeds)
 
     @property
     def has_training(self) -> bool:
@@ -115,66 +112,33 @@ class Values:
     ) -> dict[str, Any] | None:
         """Return the package's ``get_more_info``, or None where its code must answer.
 
-        Its remark on CIFAR-10, `comment`, is placed between training and evaluations.
+        A table without training metrics answers with the metrics that it has. `comment` is the
+        package's remark on CIFAR-10.
         """
-        if not self._complete:
+        if self.has_training and not self._complete:
             return None
-        seeds: Sequence[int] = self._any.seeds
-        places: list[int] | None = None
-        if not self._whole[index]:
-            places = np.flatnonzero(self._any.present[index]).tolist()
-            seeds = [seeds[place] for place in places]
-        if is_random is True:
+        groups = self._trials.values()
+        seeds = sorted({seed for group in groups for seed in group.by_seed("accuracy", index)})
+        if is_random is True and seeds:
             is_random = random.choice(seeds)  # noqa: S311 - what the package draws with
-        if is_random is False:
-            trials = self._matrix[index].tolist()
-            kept = trials if places is None else [trials[place] for place in places]
-            numbers = iter([sum(values) / len(kept) for values in zip(*kept, strict=True)])
-        elif is_random in seeds:
-            numbers = iter(self._matrix[index, self._any.seeds.index(is_random)].tolist())
-        else:
-            return None
+        chosen = seeds if is_random is False else [is_random]
         info: dict[str, Any] = {}
-        for loss, accuracy, per_time, all_time in self._answers:
-            info[loss], info[accuracy], seconds = next(numbers), next(numbers), next(numbers)
+        for word, group in self._trials.items():
+            held = [group.by_seed(name, index) for name in ("loss", "accuracy", "seconds")]
+            kept = [[values[seed] for seed in chosen if seed in values] for values in held]
+            if not kept[0]:
+                continue
+            loss, accuracy, seconds = (sum(values) / len(values) for values in kept)
             timed = seconds == seconds  # not NaN
-            info[per_time] = seconds / self.epochs if timed else None
-            info[all_time] = seconds if timed else None
-            if comment is not None and loss == "train-loss":
-                info["comment"] = comment
-        return info
-
-    def known_info(
-        self, index: int, is_random: bool | int, comment: str | None
-    ) -> dict[str, Any] | None:
-        """Return the metrics that the table has, as ``get_more_info`` names them.
-
-        It is for tables without training metrics. None where no split has the seed `is_random`.
-        """
-        trials = {word: self._groups[split] for word, split in self._words if split in self._groups}
-        seeds = {
-            seed
-            for group in trials.values()
-            for seed, present in zip(group.seeds, group.present[index].tolist(), strict=True)
-            if present
-        }
-        if is_random is True:
-            is_random = random.choice(sorted(seeds))  # noqa: S311 - as the package draws
-        info: dict[str, Any] = {} if comment is None else {"comment": comment}
-        for word, group in trials.items():
-            for name, key in (("loss", "loss"), ("accuracy", "accuracy"), ("seconds", "all-time")):
-                held = group.by_seed(name, index)
-                if is_random is not False and is_random not in held:
-                    continue
-                kept = list(held.values()) if is_random is False else [held[is_random]]
-                value = sum(kept) / len(kept) if kept else math.nan
-                if key != "all-time":
-                    info[f"{word}-{key}"] = value
-                else:
-                    timed = value == value  # not NaN
-                    info[f"{word}-per-time"] = value / self.epochs if timed else None
-                    info[f"{word}-all-time"] = value if timed else None
-        return info if seeds and len(info) > (comment is not None) else None
+            info |= {
+                f"{word}-loss": loss,
+                f"{word}-accuracy": accuracy,
+                f"{word}-per-time": seconds / self.epochs if timed else None,
+                f"{word}-all-time": seconds if timed else None,
+            }
+            if comment is not None and "comment" not in info:
+                info["comment"] = comment  # between training and evaluations
+        return info or None
 
     def means_info(self, index: int) -> dict[str, Any]:
         """Return the metrics of splits with means over seeds only."""
@@ -191,31 +155,15 @@ class Values:
 
     def lacks(self, name: str) -> bool:
         """Whether a metric is of a split of which the table has no runs."""
-        words = {word for word, _ in self._words if word != "train" or self.has_training}
-        return name.partition("-")[0] not in words and name != "comment"
-
-    @functools.cached_property
-    def _matrix(self) -> NDArray[np.float64]:
-        """Loss, accuracy and seconds of every word's split, as [cell, seed, 3 * words]."""
-        names = ("loss", "accuracy", "seconds")
-        present = self._any.present
-        values = np.full((present.size, len(self._words) * len(names)), np.nan)
-        for place, (_, split) in enumerate(self._words):
-            of_word = slice(place * len(names), (place + 1) * len(names))
-            self._groups[split].fill(values[:, of_word], names)
-        return values.reshape(*present.shape, -1)
-
-    def latency(self, index: int) -> float | None:
-        """The mean of the latencies that were measured, in seconds."""
-        value = float(self._any.latency[index])
-        return None if math.isnan(value) else value
+        return name.partition("-")[0] not in self._trials and name != "comment"
 
     def cost_info(self, index: int) -> dict[str, Any]:
         """The package's ``get_cost_info``."""
+        latency = float(self._any.latency[index])
         info: dict[str, Any] = {
             "flops": float(self.flops[index]),
             "params": float(self.params[index]),
-            "latency": self.latency(index),
+            "latency": None if math.isnan(latency) else latency,
         }
         for split, group in self._groups.items():
             totals = group.column("seconds")[index][group.present[index]].tolist()

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Sequence
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,11 +20,9 @@ from cells.classes import functional_classes
 from cells.table import space_ops
 from rebench.data import benchmark_data
 from rebench.errors import MissingDataError
-from rebench.tables.layout import Key, Source
+from rebench.tables.layout import Floats, Key, Source
 
 __all__ = ["TRUSTED_SEED", "Group"]
-
-Floats: TypeAlias = NDArray[np.float64]
 
 # The benchmark's records of one network can differ in its cost. Its package then uses this seed,
 # because the records of other seeds were damaged in a migration.
@@ -57,7 +54,8 @@ class Group:
         """Return a column as [cell, seed], NaN for absent seeds; read it once."""
         if name not in self._columns:
             values: Floats = np.full(self.present.shape, np.nan)
-            self.fill(values.reshape(-1, 1), [name])
+            if name in self._source.columns:
+                values.reshape(-1)[self._at] = self._source.read(self.key, [name])[name]
             values.setflags(write=False)
             self._columns[name] = values
         return self._columns[name]
@@ -66,12 +64,6 @@ class Group:
         """Return a column's value for every seed that a cell has."""
         present, values = self.present[index].tolist(), self.column(name)[index].tolist()
         return dict(itertools.compress(zip(self.seeds, values, strict=True), present))
-
-    def fill(self, values: Floats, names: Sequence[str]) -> None:
-        """Read columns into `values`, [cell and seed, name]; keep the entries of absent runs."""
-        known = [name for name in names if name in self._source.columns]
-        for name, column in self._source.read(self.key, known).items():
-            values[self._at, names.index(name)] = column
 
     @functools.cached_property
     def index(self) -> NDArray[np.int64]:
