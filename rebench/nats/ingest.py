@@ -34,13 +34,13 @@ from rebench.nats.files import LARGEST_BYTES, CellResults, file_index, read_resu
 from rebench.nats.jahs import read_jahs
 from rebench.nats.nas_hpo_bench import read_nas_hpo_bench
 from rebench.tables.checks import check_values
-from rebench.tables.columns import BENCHMARK_COLUMNS, BENCHMARK_CURVES, SURFACE_COLUMNS
+from rebench.tables.columns import BENCHMARK_COLUMNS, BENCHMARK_CURVES
 from rebench.tables.foreign import Naming
 from rebench.tables.layout import curves_path, write_rows, write_table
 from rebench.tables.longfile import TEXTS, read_long_file
 from rebench.tables.parquet import ParquetFile, write_parquet
 
-__all__ = ["Ingested", "ingest", "ingest_surface"]
+__all__ = ["Ingested", "ingest", "ingest_surface", "ingested"]
 
 _PART_CELLS: Final = 64
 _FORMAT: Final = "2"
@@ -59,7 +59,8 @@ class Ingested:
     rows: int
 
 
-def _ingested(path: Path, rows: pd.DataFrame, curves: Path | None = None) -> Ingested:
+def ingested(path: Path, rows: pd.DataFrame, curves: Path | None = None) -> Ingested:
+    """Return the result of an ingest that wrote `rows`."""
     cells = int(rows["index"].nunique())
     return Ingested(
         path=path, curves=curves, cells=cells, missing=SPACE_SIZE - cells, rows=len(rows)
@@ -136,7 +137,7 @@ def ingest(
         else:
             origin = "given" if naming else "published"
             write_table(out, frame, name=source.stem, origin=origin)
-        return _ingested(out, frame)
+        return ingested(out, frame)
     if epochs is not None or fractions or naming:
         raise InputError(
             f"{source} is in the benchmark's format: names of columns, epochs and --fractions do "
@@ -163,7 +164,7 @@ def ingest(
         write_parquet(curves_path(out), read, pa.schema(BENCHMARK_CURVES))
     write_table(out, rows, name=source.name.removesuffix(".tar"), origin="published")
     shutil.rmtree(work)
-    return _ingested(out, rows, curves_path(out) if curves else None)
+    return ingested(out, rows, curves_path(out) if curves else None)
 
 
 def ingest_surface(surface: str, source: Path, out: Path) -> Ingested:
@@ -178,13 +179,9 @@ def ingest_surface(surface: str, source: Path, out: Path) -> Ingested:
         raise UnknownNameError("surface of others", surface, _SURFACES)
     _check_places(source, out)
     rows = check_values(_SURFACES[surface](source), str(source))
-    columns = {name: kind for name, kind in SURFACE_COLUMNS.items() if name in rows}
     rows = rows.sort_values(["dataset", "split", "epochs", "index", "learning_rate", "seed"])
-    schema = pa.schema(columns, metadata={b"rebench.surface": surface.encode()})
-    texts = [name for name, kind in columns.items() if pa.types.is_dictionary(kind)]
-    table = pa.Table.from_pandas(rows[list(columns)], schema, preserve_index=False)
-    write_parquet(out, [table], schema, use_dictionary=[*texts, "epochs", "seed"])
-    return _ingested(out, rows)
+    write_rows(out, rows, {b"rebench.surface": surface.encode()})
+    return ingested(out, rows)
 
 
 def _check_places(source: Path, out: Path) -> None:

@@ -6,7 +6,6 @@ Every table is checked here: files by others, runs, the benchmark's files, frame
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -150,10 +149,10 @@ def _numbers(
 
 
 def _check_texts(values: pd.Series[Any], column: Column, name: str, *, complete: bool) -> None:
-    fits = _fits(column)
-    distinct = values.unique()
     unfit = [
-        value for value in distinct if not (fits(value) or (_is_missing(value) and not complete))
+        value
+        for value in values.unique()
+        if not (_fits(value, column) or (_is_missing(value) and not complete))
     ]
     if unfit:
         _refuse_rule(values, values.isin(unfit) | (values.isna() & complete), column, name)
@@ -164,16 +163,11 @@ def _check_texts(values: pd.Series[Any], column: Column, name: str, *, complete:
         _refuse(values, values != usual, f"{name}: {{place}}: {{value}} is an {other}")
 
 
-def _fits(column: Column) -> Callable[[Any], bool]:
+def _fits(value: Any, column: Column) -> bool:
     if column.names:
-        return lambda value: value in column.names
-    if column.name in REQUIRED or column.name == "recipe":
-        return _is_name
-    return lambda _: True
-
-
-def _is_name(value: Any) -> bool:
-    """Return whether a value is valid as the name of a recipe or a data set."""
+        return value in column.names
+    if column.name not in (*REQUIRED, "recipe"):
+        return True
     return (
         isinstance(value, str)
         and 0 < len(value) <= LONGEST_NAME

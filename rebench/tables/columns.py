@@ -28,7 +28,6 @@ __all__ = [
     "RUN_COLUMNS",
     "RUN_CURVES",
     "SPLITS",
-    "SURFACE_COLUMNS",
     "Column",
     "described",
     "likely_columns",
@@ -175,7 +174,6 @@ def _held(table: str) -> dict[str, pa.DataType]:
 
 BENCHMARK_COLUMNS: Final = _held("benchmark")
 RUN_COLUMNS: Final = _held("run")
-SURFACE_COLUMNS: Final = _held("surface")
 
 # Per-epoch curves. The benchmark's file has a row a curve, sorted by cell; a run's a row an epoch.
 BENCHMARK_CURVES: Final = {
