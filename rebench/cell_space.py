@@ -1,7 +1,4 @@
-"""The cells as a data frame, and one cell as facts: its graph, its network, its cost.
-
-The graph's part is `cells`'; what a network costs depends on the data set.
-"""
+"""Statistics of the cells: all as a data frame, or of one cell. Costs depend on the data set."""
 
 from __future__ import annotations
 
@@ -40,7 +37,7 @@ def cell_facts(cell: Cell) -> dict[str, Fact]:
 
 
 def _cost_models() -> Iterator[tuple[str, CostModel]]:
-    """Yield what ends the names of a data set's columns, and its cost model."""
+    """Yield the suffix of a data set's columns, and its cost model."""
     for name in dict.fromkeys(dataset for dataset, _ in BENCHMARK.values()):
         suffix = "" if name == "cifar10" else "_" + name.lower().replace("-", "_")
         yield suffix, data_spec(name).cost_model()

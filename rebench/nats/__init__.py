@@ -1,4 +1,4 @@
-"""Everything that knows others' files: those of ``nats_bench``, its calls, and rate surfaces."""
+"""Files and calls of programs by others: ``nats_bench``, exports, learning-rate surfaces."""
 
 import lazy_loader
 

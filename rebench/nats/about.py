@@ -34,7 +34,7 @@ class Exported:
 
 
 def marker(choice: Choice) -> dict[str, object]:
-    """The short form: origins, recipes, whether anything is generated, the version."""
+    """Return the short form: origins, recipes, whether any value is generated, the version."""
     origins = [table.origin for table in choice.tables]
     return {
         "origin": " and ".join(origins),

@@ -1,4 +1,4 @@
-"""Which table answers for a cell: the re-trained one where it has a record, else the published."""
+"""Choice of the table for each cell: the re-trained table if it has a record, or the other."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Choice"]
 
 
 class Choice:
-    """One or two tables, and for every (cell, data set, epochs) which of them answers.
+    """One or two tables, and the table that answers for each (cell, data set, epochs).
 
     Args:
         published: the benchmark's table.
@@ -61,7 +61,7 @@ class Choice:
 
     @functools.cache  # noqa: B019 - a choice lives as long as the tables it holds
     def which(self, dataset: str, epochs: int) -> NDArray[np.int8]:
-        """For every cell the number of the table that answers, -1 where none does."""
+        """Return the number of the table that answers for each cell; -1 without a table."""
         number = np.full(SPACE_SIZE, -1, dtype=np.int8)
         for place in reversed(range(len(self.tables))):
             table = self.tables[place]
@@ -71,7 +71,7 @@ class Choice:
         return number
 
     def table(self, index: int, dataset: str, epochs: int) -> Table | None:
-        """The table that answers for a cell, or None."""
+        """Return the table that answers for a cell, or None."""
         place = int(self.which(dataset, epochs)[index])
         return self.tables[place] if place >= 0 else None
 

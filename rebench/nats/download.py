@@ -1,4 +1,4 @@
-"""A large file over HTTP: resumed where it broke off, bounded, and whole or not there at all.
+"""Downloads of large files over HTTP: resumed after a break, bounded, complete or absent.
 
 The bytes that arrived stay in ``.NAME.part`` next to the file until it is complete, with the
 server's mark of its version (ETag or date). Only the same version is resumed. The length must be
@@ -39,7 +39,7 @@ _BROKEN: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Downloaded:
-    """A file that is on this machine now."""
+    """Result of a download: the file, its size and its SHA-256."""
 
     path: Path
     bytes: int
@@ -53,7 +53,7 @@ def download(
     largest_bytes: int,
     on_progress: _OnProgress = lambda _done, _total: None,
 ) -> Downloaded:
-    """Fetch a file; a file that exists is not changed.
+    """Download a file; a file that exists is not changed.
 
     Args:
         url: address of the file: https, or http on this machine.
@@ -82,7 +82,7 @@ def _mark(part: Path) -> Path:
 
 
 def _begun(part: Path) -> tuple[int, str]:
-    """Return how many bytes an earlier download left to go on from, and their version."""
+    """Return the number of bytes that an earlier download left, and their version."""
     version = _mark(part).read_text("utf-8").strip() if _mark(part).is_file() else ""
     return (part.stat().st_size, version) if version and part.is_file() else (0, "")
 
@@ -93,7 +93,7 @@ def _drop(part: Path) -> None:
 
 
 def _fetch_part(url: str, part: Path, largest_bytes: int, on_progress: _OnProgress) -> None:
-    """Bring the rest of the file into `part`."""
+    """Download the rest of the file into `part`."""
     try:
         _request_rest(url, part, largest_bytes, on_progress)
     except _BROKEN as error:
@@ -105,7 +105,7 @@ def _fetch_part(url: str, part: Path, largest_bytes: int, on_progress: _OnProgre
                 _drop(part)  # it is longer than the file
                 return _fetch_part(url, part, largest_bytes, on_progress)
             raise MissingDataError(f"{url}: {error.code} {problem}") from error
-        more = f"; {kept} bytes are kept: the same command goes on from there" if kept else ""
+        more = f"; {kept} bytes are kept: the same command resumes" if kept else ""
         raise MissingDataError(f"{url} could not be fetched: {problem}{more}") from error
 
 

@@ -1,4 +1,4 @@
-"""Tables to the benchmark's own formats, for code that knows ``nats_bench`` or ``nas_201_api``."""
+"""Export to the benchmark's formats, for programs that use ``nats_bench`` or ``nas_201_api``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The package's most frequent answers straight from a table's arrays.
+"""The most frequent answers of the package, computed from the arrays of a table.
 
 Every number is computed as the package computes it, in the same order, so it is equal to the bit.
 """
@@ -39,7 +39,7 @@ def eval_order(dataset: str, epochs: int) -> tuple[str, ...]:
 
 
 class Values:
-    """One (data set, epochs) of one table, all its splits."""
+    """Values of one table for one data set and number of epochs, on all splits."""
 
     def __init__(self, table: Table, dataset: str, epochs: int) -> None:
         self.table = table
@@ -154,11 +154,11 @@ class Values:
         return info
 
     def lacks(self, name: str) -> bool:
-        """Whether a metric is of a split of which the table has no runs."""
+        """Return whether a metric is of a split without runs in the table."""
         return name.partition("-")[0] not in self._trials and name != "comment"
 
     def cost_info(self, index: int) -> dict[str, Any]:
-        """The package's ``get_cost_info``."""
+        """Return the package's ``get_cost_info``."""
         latency = float(self._any.latency[index])
         info: dict[str, Any] = {
             "flops": float(self.flops[index]),

@@ -131,11 +131,11 @@ def _epochs(hp: Any) -> int:
 
 
 def _seeds(seeds: Any) -> list[int]:
-    """A data set's seeds in order, each once."""
+    """Return the seeds of a data set in order; raise ValueError for a wrong or duplicate seed."""
     if not isinstance(seeds, list) or not all(type(s) is int and 0 <= s < 2**31 for s in seeds):
         raise ValueError("seeds must be a list of whole numbers from 0 to 2147483647")
     if len(set(seeds)) != len(seeds):
-        raise ValueError(f"a seed is there twice among {len(seeds)}")
+        raise ValueError(f"a seed occurs twice among {len(seeds)}")
     return sorted(seeds)
 
 
@@ -143,7 +143,7 @@ def _eval_names(names: Any) -> list[str]:
     if not isinstance(names, list) or not all(type(n) is str and n in SPLITS for n in names[:9]):
         raise ValueError(f"eval_names must be some of {', '.join(SPLITS[1:])}")
     if len(set(names[:9])) != len(names) or "train" in names:
-        raise ValueError(f"a split is there twice among {len(names)} eval_names")
+        raise ValueError(f"a split occurs twice among {len(names)} eval_names")
     return names
 
 
@@ -210,7 +210,7 @@ def _number_or_none(value: Any) -> float | None:
 
 
 def _latency_s(measured: Any) -> float:
-    """The mean of the latencies that were measured, as the package means it."""
+    """Return the mean of the measured latencies, as the package computes it."""
     if measured is None or (isinstance(measured, list) and not measured):
         return math.nan
     if not isinstance(measured, list):

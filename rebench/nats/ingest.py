@@ -1,4 +1,4 @@
-"""Files of the benchmark, or of a learning-rate surface, to one table, without trusting any.
+"""Conversion of untrusted files, of the benchmark or of a learning-rate surface, to one table.
 
 The benchmark's files are read in parallel, in parts of a few cells. A finished part is kept next to
 the output until all are finished, so that an interrupted ingest can resume.
@@ -87,7 +87,7 @@ class _Member:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Cells that one worker reads, and the files of its result until all parts are finished."""
+    """Cells that one worker reads, and the files with its result until all parts are finished."""
 
     members: tuple[tuple[int, _Member], ...]
     rows: Path
@@ -192,7 +192,7 @@ def _check_places(source: Path, out: Path) -> None:
 
 
 def _members(source: Path) -> dict[int, _Member]:
-    """The cells' files by index."""
+    """Return the files of the cells by index."""
     found: dict[int, _Member] = {}
     for member in _tar_members(source) if source.is_file() else _folder_members(source):
         index = file_index(member.name)

@@ -50,7 +50,7 @@ _RULES: Final = {
 
 
 def read_jahs(source: Path) -> pd.DataFrame:
-    """Its configurations at their last epoch, a row each and split.
+    """Return the configurations after their last epoch, a row per configuration and split.
 
     A configuration's runs are numbered by `seed`, from 0: their seeds are not told.
 

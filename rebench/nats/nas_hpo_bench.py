@@ -40,7 +40,7 @@ _TIMES: Final = ("total_train_time", "total_trainval_time", "total_test_time")
 
 
 def read_nas_hpo_bench(folder: Path) -> pd.DataFrame:
-    """Its trainings as a long table: a row per code, setting, seed and split."""
+    """Return the trainings as a long table: a row per code, setting, seed and split."""
     cells = _read_cells(folder)
     hashes = {value: number for number, value in enumerate(dict.fromkeys(cells.values()))}
     path = folder / "bench12.pkl"
@@ -70,7 +70,7 @@ def read_nas_hpo_bench(folder: Path) -> pd.DataFrame:
 
 
 def _read_cells(folder: Path) -> dict[int, str]:
-    """The hash of every cell by its index."""
+    """Return the hash of every cell by its index."""
     path = folder / "cellinfo.pkl"
     with bounded_memory(str(path), most_bytes=_MOST_MEMORY):
         told = _dict(_load(path), f"{path}: what it holds").get("hash")
@@ -109,7 +109,7 @@ def _load(path: Path) -> Any:
 
 
 def _runs(bench: Any, hashes: Mapping[str, int], what: str) -> pd.DataFrame:
-    """Setting and metrics of every run, held against the rules of our columns."""
+    """Return setting and metrics of every run, checked by the rules of our columns."""
     held = _dict(bench, f"{what}: what it holds")
     metrics = {f"{split}_acc_{_EPOCHS - 1}": "accuracy" for split in _SPLITS}
     metrics |= dict.fromkeys(_TIMES, "seconds")

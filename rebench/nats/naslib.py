@@ -1,4 +1,4 @@
-"""Tables to the pickles that NASLib reads: one a data set, cells by architecture string."""
+"""Export to the pickles of NASLib: one per data set, cells by architecture string."""
 
 from __future__ import annotations
 
@@ -42,14 +42,8 @@ def export_naslib(
     Metrics are means over seeds, on the split that the benchmark evaluated after every epoch
     (``x-valid`` after training on half of CIFAR-10, else ``ori-test``), or on ``x-valid`` or
     ``x-test`` where the tables have no ``ori-test``. An epoch, a loss or a training metric that the
-    tables do not have is NaN; an unknown latency or training time is None.
-
-    Args:
-        choice: which tables answer.
-        out: the folder to write.
-        epochs: the length of the trainings, by default the longest.
-        force: replace `out` where it exists.
-        on_progress: called with how many cells were written since the last call.
+    tables do not have is NaN; an unknown latency or training time is None. `epochs` is the length
+    of the trainings, by default the longest.
     """
     epochs = epochs or max(choice.epochs)
     other = sorted(set(choice.datasets) - set(BENCHMARK))

@@ -70,7 +70,7 @@ def _trials(
     training: tuple[str, int],
     curves: dict[tuple[Key, int], CurveArrays],
 ) -> dict[int, Any]:
-    """The trials of one data set and number of epochs, by seed."""
+    """Return the trials of one data set and number of epochs, by seed."""
     dataset, epochs = training
     trials: dict[int, Any] = {}
     for split in ("train", *eval_order(dataset, epochs)):

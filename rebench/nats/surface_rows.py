@@ -1,4 +1,4 @@
-"""A surface's runs, as its files tell them, to the rows of a long table."""
+"""Rows of a long table from the runs of a learning-rate surface."""
 
 from __future__ import annotations
 

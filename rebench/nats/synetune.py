@@ -1,4 +1,4 @@
-"""Tables to Syne Tune's tabular blackbox, in the format of its NAS-Bench-201."""
+"""Export to a tabular blackbox of Syne Tune, in the format of its NAS-Bench-201."""
 
 from __future__ import annotations
 

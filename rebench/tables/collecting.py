@@ -1,4 +1,4 @@
-"""Records to columns: ``results.parquet``, a row a trial and split, and ``curves.parquet``.
+"""Conversion of records to ``results.parquet`` (a row per trial and split) and ``curves.parquet``.
 
 Both tables are made from the shards only, so they can be built again at any time.
 """
