@@ -1,4 +1,4 @@
-"""Tables with 200 epochs only, or test accuracy only, under the benchmark's own search scripts."""
+"""Tables without some of what the benchmark's programs ask for: 12 epochs, validation, CIFAR."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from nats_bench import create as nats_create
 
 from cells import Cell
 from rebench.cli import main
-from rebench.errors import MissingDataError
-from rebench.nats import ReBench
+from rebench.errors import InputError, MissingDataError, UnknownNameError
+from rebench.nats import ReBench, create
 from rebench.nats.choice import Choice
 from rebench.nats.export import export_nats, export_pth
 from rebench.nats.naslib import export_naslib
-from rebench.nats.searchable import for_search
+from rebench.nats.searchable import for_search, renamed
 from rebench.nats.synetune import export_syne_tune
 from rebench.tables import Table, open_table, write_table
 
@@ -33,6 +33,8 @@ SUBSTITUTES = (
     "12 epochs are 200"
 )
 DATASETS = ("cifar10", "cifar100", "ImageNet16-120")
+OWN = "cifar10-jpeg16"
+RENAMED = f"mini ({OWN} is called cifar10)"
 
 
 @pytest.fixture(scope="module")
@@ -52,17 +54,33 @@ def tested() -> Table:
     return Table.from_frame(pd.DataFrame(rows), name="theirs")
 
 
-def random_search(api: Any, dataset: str, seconds: float) -> list[tuple[str, float, float]]:
+@pytest.fixture(scope="module")
+def mini() -> Table:
+    """Three cells of `mini`, with curves of 5 epochs, of a data set that no program knows."""
+    table = open_table("mini@topology")
+    rows = table.frame()
+    return table.with_rows(rows[rows["index"].isin([102, 1062, 8420])], "mini")
+
+
+@pytest.fixture(scope="module")
+def completed(published: Table, tested: Table, mini: Table) -> dict[str, Table]:
+    tables = (published, tested, renamed(mini, {OWN: "cifar10"}))
+    return dict(zip(("nb201", "theirs", "mini"), map(for_search, tables), strict=True))
+
+
+def random_search(
+    api: Any, dataset: str, seconds: float, cells: list[int] = CELLS
+) -> list[tuple[str, float, float]]:
     """Call what the authors' script of random search calls, in its order."""
     random.seed(3)
     api.reset_time()
     told: list[tuple[str, float, float]] = []
     while not told or told[-1][2] < seconds:
-        arch = str(Cell.from_index(random.choice(CELLS)))
+        arch = str(Cell.from_index(random.choice(cells)))
         accuracy, _, _, total = api.simulate_train_eval(arch, dataset, hp="12")
         told.append((arch, accuracy, total))
     best, *_ = max(told, key=lambda one: one[1])
-    assert api.query_index_by_arch(best) in CELLS
+    assert api.query_index_by_arch(best) in cells
     assert best in api.query_info_str_by_arch(best, "200")
     return told
 
@@ -94,6 +112,19 @@ def test_search_of_test_accuracies_sees_these_and_pays_the_published_time(
         before = total
     info = api.get_more_info(11, "cifar10", hp="200", is_random=False)
     assert info["test-accuracy"] == 91.25
+
+
+def test_published_time_is_in_proportion_to_the_epochs(published: Table, tested: Table):
+    short = Table.from_frame(tested.frame().assign(epochs=20))
+    seconds = published.group("cifar10-valid", "train").mean("seconds")[11]
+    info = ReBench(short, for_search=True).get_more_info(11, "cifar10-valid", hp="20")
+    assert info["train-all-time"] == pytest.approx(seconds / 10)
+    assert info["train-per-time"] == pytest.approx(seconds / 200)
+    # The longest training is in the place of those of 12 and 200 epochs, with its time.
+    for hp in (12, 200):
+        copied = ReBench(short, for_search=True).get_more_info(11, "cifar10-valid", hp=hp)
+        assert copied["train-all-time"] == pytest.approx(seconds / 10)
+        assert copied["train-per-time"] == pytest.approx(seconds / 10 / hp)
 
 
 def test_a_field_that_no_table_has_is_named(published: Table, tested: Table):
@@ -134,21 +165,75 @@ def test_a_complete_table_is_left_as_it_is():
         for_search(trained)
 
 
+@pytest.mark.parametrize(
+    ("names", "dataset", "filename"), [(None, OWN, "mini"), ({OWN: "cifar10"}, "cifar10", RENAMED)]
+)
+def test_search_script_trains_the_cells_of_a_small_table(mini, names, dataset, filename):
+    api = ReBench(retrained=mini, for_search=True, dataset_as=names)
+    assert api.filename == (
+        f"{filename} (validation of {dataset} is ori-test; validation times are 0; "
+        "12 epochs are 5; 200 epochs are 5)"
+    )
+    seconds = mini.group(split="train").by_seed("seconds", 102)
+    accuracy, latency, paid, used = api.simulate_train_eval(str(Cell.from_index(102)), dataset)
+    assert accuracy in mini.seeds(102).values()
+    assert (paid, used) == (seconds[777], seconds[777])
+    assert latency is None
+    assert f"arch-index={102}" in api.query_info_str_by_arch(102, "200")
+    again = create("mini@topology", verbose=False, for_search=True, dataset_as=names)
+    asked = {"index": 102, "dataset": dataset, "is_random": 888}
+    assert again.get_more_info(**asked) == api.get_more_info(**asked)
+
+
+def test_cell_that_the_table_lacks_is_named_with_the_number_of_cells(mini):
+    api = ReBench(retrained=mini, for_search=True)
+    with pytest.raises(ValueError, match=r"Did not find 1 .* has 3 of 15625 cells.*search run"):
+        api.simulate_train_eval(1, OWN)
+    with pytest.raises(ValueError, match=f"Invalid dataset name : digits vs .*'{OWN}'"):
+        api.simulate_train_eval(102, "digits")
+    with pytest.raises(KeyError, match=r"no valid-per-time of .*for_search=True"):
+        ReBench(retrained=mini).simulate_train_eval(102, OWN, hp="5")
+
+
+def test_renamed_table_keeps_rows_and_curves(mini):
+    other = renamed(mini, {OWN: "cifar100"})
+    assert {key.dataset for key in other.keys} == {"cifar100"}
+    pd.testing.assert_frame_equal(other.frame().drop(columns="dataset"),
+                                  mini.frame().drop(columns="dataset"))  # fmt: skip
+    pd.testing.assert_frame_equal(other.curve(102), mini.curve(102))
+    key = mini.usual_key()
+    both = [t.along(key._replace(dataset=d), [2, 5]) for t, d in ((mini, OWN), (other, "cifar100"))]
+    np.testing.assert_array_equal(*both)
+
+
+def test_a_name_that_cannot_be_given_is_refused(mini):
+    with pytest.raises(UnknownNameError, match=f"valid: {OWN}"):
+        renamed(mini, {"cifar10": "cifar100"})
+    rows = mini.frame()
+    both = Table.from_frame(pd.concat([rows, rows.assign(dataset="digits")]), recipe="topology")
+    with pytest.raises(InputError, match="two data sets would have one name: digits, digits"):
+        renamed(both, {OWN: "digits"})
+    untimed = Table.from_frame(rows[rows["split"] == "ori-test"], recipe="topology")
+    with pytest.raises(MissingDataError, match=f"training times of {OWN} are not known"):
+        for_search(untimed)
+
+
 @pytest.mark.parametrize("one_file", [False, True])
-def test_nats_bench_searches_the_exports(published, tested, one_file, tmp_path):
-    for name, table in (("published", published), ("tested", tested)):
-        choice = Choice(published=for_search(table))
+def test_nats_bench_searches_the_exports(completed, one_file, tmp_path):
+    for name, table in completed.items():
         out = tmp_path / f"{name}.pickle.pbz2"
-        made = export_nats(choice, out, one_file=one_file)
+        made = export_nats(Choice(published=table), out, one_file=one_file)
         api = nats_create(str(made.path), "tss", fast_mode=not one_file, verbose=False)
-        for dataset in DATASETS if table is published else DATASETS[:1]:
-            told = random_search(api, dataset, 2e4)
-            ours = random_search(ReBench(table, for_search=True), dataset, 2e4)
+        for dataset in DATASETS if name == "nb201" else DATASETS[:1]:
+            cells = table.group("cifar10").index.tolist()
+            budget = 200 if name == "mini" else 2e4
+            told = random_search(api, dataset, budget, cells)
+            ours = random_search(ReBench(table), dataset, budget, cells)
             assert [one[:2] for one in told] == [one[:2] for one in ours]
             # The package adds the times of the epochs up.
             assert [one[2] for one in told] == pytest.approx([one[2] for one in ours])
         about = json.loads((tmp_path / f"{out.name}.about.json").read_text())
-        assert about["tables"][0]["name"].endswith("12 epochs are 200)")
+        assert "12 epochs are " in about["tables"][0]["name"]
 
 
 def test_what_exports_lack_is_nan_to_nats_bench(published: Table, tmp_path: Path):
@@ -161,68 +246,95 @@ def test_what_exports_lack_is_nan_to_nats_bench(published: Table, tmp_path: Path
     assert "top1 = nan%" in api.query_info_str_by_arch(5, "200")
 
 
-def test_nas_201_api_opens_both(published: Table, tested: Table, tmp_path: Path):
+def test_nas_201_api_opens_all(published, tested, mini, completed, tmp_path):
     nas_201_api = pytest.importorskip("nas_201_api", reason="nas-bench-201 is not installed")
-    for table in (published, tested):
+    with pytest.raises(InputError, match=r"tables hold 5: nothing is written. --for-search"):
+        export_pth(Choice(retrained=mini), tmp_path / "refused.pth")
+    # The longest training of `mini` is both of the file's trainings.
+    for table, hps in ((published, [200]), (tested, [200]), (completed["mini"], [12, 200])):
         made = export_pth(Choice(published=table), tmp_path / f"{table.name}.pth")
         api = nas_201_api.NASBench201API(str(made.path), verbose=False)
-        info = api.get_more_info(11, "cifar10", None, "200", is_random=False)
-        assert info["test-accuracy"] == table.accuracy(11, "cifar10", "ori-test")
+        assert list(api.evaluated_indexes) == table.group("cifar10").index.tolist()
+        for index in api.evaluated_indexes:
+            for hp in hps:
+                info = api.get_more_info(index, "cifar10", None, str(hp), is_random=False)
+                expected = table.accuracy(index, "cifar10", "ori-test", hp)
+                assert info["test-accuracy"] == pytest.approx(expected, rel=1e-15)
+    (about,) = tmp_path.glob("mini*.about.json")
+    assert "trainings of 5 epochs are omitted" in about.read_text()
 
 
-def test_syne_tune_opens_both(published: Table, tested: Table, tmp_path: Path):
+def test_syne_tune_opens_all(published, completed, mini, tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # its own imports warn
         tabular = pytest.importorskip(
             "syne_tune.blackbox_repository.blackbox_tabular", reason="syne-tune is not installed"
         )
         boxes = {}
-        for table in (published, tested):
-            choice = Choice(published=for_search(table))
-            made = export_syne_tune(choice, tmp_path / table.name, impute=True)
-            boxes[table.name] = tabular.deserialize(str(made.path))
+        for table in (completed["nb201"], completed["theirs"], mini):
+            made = export_syne_tune(Choice(published=table), tmp_path / table.name, impute=True)
+            boxes[table.name.split()[0]] = tabular.deserialize(str(made.path))
     assert {name: list(box) for name, box in boxes.items()} == {
-        "nb201": list(DATASETS), "theirs": ["cifar10"],
+        "nb201": list(DATASETS), "theirs": ["cifar10"], "mini": [OWN],
     }  # fmt: skip
-    ops = [part.split("~")[0] for part in str(Cell.from_index(11)).split("|") if "~" in part]
-    setting = {f"hp_x{edge}": op for edge, op in enumerate(ops)}
-    answer = boxes["theirs"]["cifar10"].objective_function(setting, {"hp_epoch": 200}, seed=0)
+
+    def answers(box: Any, index: int, epoch: int) -> list[dict[str, float]]:
+        ops = [part.split("~")[0] for part in str(Cell.from_index(index)).split("|") if "~" in part]
+        setting = {f"hp_x{edge}": op for edge, op in enumerate(ops)}
+        seeds = range(box.num_seeds)
+        return [box.objective_function(setting, {"hp_epoch": epoch}, seed=seed) for seed in seeds]
+
+    (answer,) = answers(boxes["theirs"]["cifar10"], 11, 200)
     assert answer["metric_valid_error"] == pytest.approx(1 - 0.9125)
     seconds = published.group("cifar10-valid", "train").mean("seconds")[11]
     assert answer["metric_elapsed_time"] == pytest.approx(seconds, rel=1e-5)
-    answers = [
-        boxes["nb201"]["cifar100"].objective_function(setting, {"hp_epoch": 200}, seed=seed)
-        for seed in range(boxes["nb201"]["cifar100"].num_seeds)
-    ]
     runs = published.seeds(11, "cifar100", "x-valid").values()
-    errors = [float(answer["metric_valid_error"]) for answer in answers]
+    told = answers(boxes["nb201"]["cifar100"], 11, 200)
+    errors = [float(answer["metric_valid_error"]) for answer in told]
     for accuracy in runs:
-        assert min(errors, key=lambda error: abs(error - (1 - accuracy / 100))) == pytest.approx(
-            1 - accuracy / 100, abs=1e-6
-        )
-    assert all(np.isfinite(answer["metric_elapsed_time"]) for answer in answers)
+        nearest = min(errors, key=lambda error: abs(error - (1 - accuracy / 100)))
+        assert nearest == pytest.approx(1 - accuracy / 100, abs=1e-6)
+    assert all(np.isfinite(answer["metric_elapsed_time"]) for answer in told)
+    # Every epoch of a curve is a fidelity.
+    curves = mini.curve(102)["accuracy"]
+    assert boxes["mini"][OWN].fidelity_values.tolist() == [1, 2, 3, 4, 5]
+    for epoch in (1, 5):
+        told = answers(boxes["mini"][OWN], 102, epoch)
+        expected = [1 - curves.loc[epoch, seed] / 100 for seed in (777, 888, 999)]
+        for metric in ("metric_valid_error", "metric_test_error"):
+            assert [answer[metric] for answer in told] == pytest.approx(expected, abs=1e-6)
 
 
-def test_naslibs_files_hold_both(published: Table, tested: Table, tmp_path: Path):
-    arch = str(Cell.from_index(11))
-    for table, dataset, name in (
-        (published, "cifar100", "cifar100"), (tested, "cifar10-valid", "cifar10"),
-    ):  # fmt: skip
-        made = export_naslib(Choice(published=for_search(table)), tmp_path / table.name)
-        data = pickle.loads((made.path / f"nb201_{name}_full_training.pickle").read_bytes())
-        found = data[arch][dataset]
-        expected = 91.25 if table is tested else published.accuracy(11, "cifar100", "x-valid")
-        assert found["eval_acc1es"][-1] == expected
-        assert found["cost_info"]["train_time"] > 0
+def test_naslibs_files_hold_all(published, tested, mini, completed, tmp_path):
     with pytest.raises(MissingDataError, match="--for-search makes cifar10-valid"):
         export_naslib(Choice(published=tested), tmp_path / "none")
+    with pytest.raises(InputError, match=f"--dataset-as {OWN}=cifar10-valid"):
+        export_naslib(Choice(retrained=mini), tmp_path / "none")
+    named = renamed(mini, {OWN: "cifar10-valid"})
+    for table, index, dataset, expected in (
+        (completed["nb201"], 11, "cifar100", [published.accuracy(11, "cifar100", "x-valid")]),
+        (completed["theirs"], 11, "cifar10-valid", [91.25]),
+        (named, 102, "cifar10-valid", mini.curve(102)["accuracy"].mean(axis=1).tolist()),
+    ):
+        made = export_naslib(Choice(published=table), tmp_path / table.name)
+        name = f"nb201_{dataset.removesuffix('-valid')}_full_training.pickle"
+        data = pickle.loads((made.path / name).read_bytes())
+        assert len(data) == 3
+        found = data[str(Cell.from_index(index))][dataset]
+        assert found["eval_acc1es"][-len(expected) :] == pytest.approx(expected)
+        assert found["cost_info"]["train_time"] == table.cost(index, dataset).train_seconds > 0
 
 
-def test_export_command_completes_the_table(tested: Table, tmp_path: Path, capsys):
+def test_export_command_completes_and_renames_the_table(tested: Table, tmp_path: Path, capsys):
     write_table(tmp_path / "theirs.parquet", tested.frame(), name="theirs", origin="retrained")
-    out = tmp_path / "naslib"
-    command = ["export", "naslib", str(tmp_path / "theirs.parquet"), "--out", str(out)]
+    command = ["export", "naslib", str(tmp_path / "theirs.parquet"), "--out", str(tmp_path / "out")]
     assert main(command) != 0
     assert main([*command, "--for-search"]) == 0
-    assert SUBSTITUTES in (tmp_path / "naslib.about.json").read_text()
-    assert capsys.readouterr()
+    assert SUBSTITUTES in (tmp_path / "out.about.json").read_text()
+    command = ["export", "syne-tune", "mini@topology", "--out", str(tmp_path / "mini")]
+    assert main([*command, "--dataset-as", OWN]) == 2
+    assert "takes OURS=THEIRS" in capsys.readouterr().err
+    assert main([*command, "--dataset-as", f"{OWN}=cifar10", "--for-search", "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert (row["cells"], row["missing"]) == (60, 15565)
+    assert RENAMED in (tmp_path / "mini.about.json").read_text()
