@@ -143,13 +143,15 @@ def test_a_diverged_trial_is_a_result(tmp_path):
     assert table.query(3, "cifar10", epochs=EPOCHS).rank == 2
 
 
-def test_the_real_package_opens_an_exported_folder(tmp_path):
+@pytest.mark.parametrize("one_file", [False, True])
+def test_the_real_package_opens_what_was_exported(one_file, tmp_path):
     source = make_folder(tmp_path / "simple", [2, 13, 14])
     table = open_table(ingest(source, tmp_path / "t.parquet", jobs=1).path)
-    made = export_nats(Choice(published=table), tmp_path / "exported")
+    out = tmp_path / "exported.pickle.pbz2"
+    made = export_nats(Choice(published=table), out, one_file=one_file)
     assert (made.cells, made.missing) == (3, 15622)
     before = nats_create(str(source), "tss", fast_mode=True, verbose=False)
-    after = nats_create(str(made.path), "tss", fast_mode=True, verbose=False)
+    after = nats_create(str(made.path), "tss", fast_mode=not one_file, verbose=False)
     for index in (2, 13, 14):
         for hp in ("12", "200"):
             for dataset in ("cifar10-valid", "cifar10", "cifar100", "ImageNet16-120"):
@@ -166,8 +168,9 @@ def test_the_real_package_opens_an_exported_folder(tmp_path):
             random.seed(1)
             assert after.simulate_train_eval(index, "cifar100", hp=hp) == expected
         before.reset_time(), after.reset_time()
-    again = open_table(ingest(made.path, tmp_path / "again.parquet", jobs=1).path)
-    pd.testing.assert_frame_equal(again.frame(), table.frame())
+    if not one_file:
+        again = open_table(ingest(made.path, tmp_path / "again.parquet", jobs=1).path)
+        pd.testing.assert_frame_equal(again.frame(), table.frame())
     with pytest.raises(InputError, match="exists"):
         export_nats(Choice(published=table), made.path)
 

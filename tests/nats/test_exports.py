@@ -56,9 +56,8 @@ def ingested(folder, tmp_path_factory) -> Table:
     return open_table(ingest(folder, tmp_path_factory.mktemp("t") / "t.parquet", jobs=1).path)
 
 
-@pytest.mark.parametrize("name", ["generated", "ingested"])
-def test_nats_bench_opens_the_one_file(name, request, tmp_path):
-    table = request.getfixturevalue(name)
+def test_nats_bench_opens_a_file_without_curves(generated, tmp_path):
+    table = generated
     made = export_nats(Choice(published=table), tmp_path / "one.pickle.pbz2", one_file=True)
     api = nats_create(str(made.path), "tss", fast_mode=False, verbose=False)
     assert sorted(api.evaluated_indexes) == CELLS
@@ -73,21 +72,6 @@ def test_nats_bench_opens_the_one_file(name, request, tmp_path):
                 assert cost["latency"] == (known.latency_s and pytest.approx(known.latency_s))
     best = api.find_best("cifar100", "test", hp="200")
     assert best[0] == table.best("cifar100", "x-test", 200).index[0]
-
-
-def test_the_one_file_holds_what_the_folder_holds(ingested, folder, tmp_path):
-    export_nats(Choice(published=ingested), tmp_path / "one.pickle.pbz2", one_file=True)
-    one = nats_create(str(tmp_path / "one.pickle.pbz2"), "tss", fast_mode=False, verbose=False)
-    export_nats(Choice(published=ingested), tmp_path / "folder")
-    for path in (folder, tmp_path / "folder"):
-        api = nats_create(str(path), "tss", fast_mode=True, verbose=False)
-        for index in CELLS:
-            for dataset in DATASETS:
-                for epoch in (None, 0, 100, 199):
-                    place = {"iepoch": epoch, "hp": "200", "is_random": False}
-                    assert one.get_more_info(index, dataset, **place) == api.get_more_info(
-                        index, dataset, **place
-                    )
 
 
 def test_cells_with_other_seeds_and_unknown_values_are_written_as_the_packages_objects(tmp_path):
@@ -241,25 +225,11 @@ def test_costs_of_a_cells_trials_are_compared_to_five_decimals(beside, agree):
     assert [plain[index] for index in CELLS] == [True, agree, True]
 
 
-def test_export_of_no_cell_or_into_a_place_that_cannot_be_is_one_line(tmp_path):
-    empty = Table.from_frame(synthetic_frame(0, cells=CELLS, epochs=[12]))
-    with pytest.raises(MissingDataError, match="at 200 epochs"):
-        export_syne_tune(Choice(published=empty), tmp_path / "out", epochs=200)
+def test_export_into_a_place_that_cannot_be_is_one_line(generated, tmp_path):
     (tmp_path / "taken").write_text("")
     with pytest.raises(StoreError, match=r"cannot write .*taken/out"):
-        export_nats(Choice(published=empty), tmp_path / "taken" / "out")
+        export_nats(Choice(published=generated), tmp_path / "taken" / "out")
     assert [path.name for path in tmp_path.iterdir()] == ["taken"]
-
-
-def test_what_a_format_cannot_carry_is_refused_and_nothing_is_written(tmp_path):
-    frame = synthetic_frame(0, cells=CELLS, datasets=["cifar10"], epochs=[200])
-    short = Choice(published=Table.from_frame(frame.assign(epochs=10)))
-    with pytest.raises(InputError, match=r"12 and of 200 epochs.*hold 10: nothing is written"):
-        export_pth(short, tmp_path / "out.pth")
-    other = Choice(published=Table.from_frame(frame.assign(dataset="digits")))
-    with pytest.raises(InputError, match=r"only; got digits: .*--dataset-as digits=cifar10-valid"):
-        export_naslib(other, tmp_path / "out")
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_naslibs_files_answer_as_its_queries_ask(ingested, tmp_path):

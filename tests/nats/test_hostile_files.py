@@ -17,7 +17,7 @@ from nats_folder import make_results
 from support import PROJECT
 
 from rebench.errors import InputError, UnsafeFileError
-from rebench.nats.files import LARGEST_BYTES, CellResults, decompress, read_results
+from rebench.nats.files import LARGEST_BYTES, CellResults, read_results
 from rebench.nats.ingest import _Member, ingest
 
 
@@ -135,10 +135,6 @@ def test_truncated_empty_and_foreign_files_are_named():
 def test_plain_data_of_another_shape_is_refused(content):
     with pytest.raises(InputError, match=r"f.pbz2: not a result of NATS-Bench's topology space"):
         read_results(bz2.compress(pickle.dumps(content)), 3, "f.pbz2", CellResults())
-
-
-def test_decompress_reads_what_bz2_wrote_in_one_or_more_streams():
-    assert decompress(bz2.compress(b"a" * 5000) + bz2.compress(b"b"), "x") == b"a" * 5000 + b"b"
 
 
 @pytest.mark.parametrize("size", [-1, LARGEST_BYTES + 1])

@@ -77,6 +77,7 @@ def test_table_holds_the_last_epoch_of_every_configuration(task: str, table: pd.
         for split, metric in SPLITS.items():
             told = ours.loc[(features["LearningRate"], split)]
             assert told["index"] == cell_of(features)
+            assert told["arch"] == str(Cell.from_index(told["index"]))
             assert told["accuracy"] == pytest.approx(row["labels"][metric], nan_ok=True, abs=0)
             assert told["epochs"] == features["epoch"]
             assert told["recipe"] == f"fixed(lr={features['LearningRate']!r})"
