@@ -229,6 +229,27 @@ def test_accuracies_that_look_like_fractions_are_asked_about(rows, tmp_path):
     assert table.accuracy(3) == pytest.approx(Table.from_frame(rows).accuracy(3))
 
 
+@pytest.mark.parametrize(("best", "fits"), [(1.0, True), (1.5, False)])
+def test_fractions_are_accuracies_up_to_one(rows, best, fits, tmp_path):
+    accuracy = (rows["accuracy"] / 100).where(rows.index > 0, best)
+    plain = rows[["index", "dataset", "split", "epochs", "seed"]].assign(accuracy=accuracy)
+    plain.to_csv(tmp_path / "t.csv", index=False)
+    if fits:
+        ingest(tmp_path / "t.csv", tmp_path / "t.parquet", fractions=True)
+        assert open_table(tmp_path / "t.parquet").frame()["accuracy"].max() == 100
+    else:
+        with pytest.raises(RebenchError, match=r"accuracies up to 1\.5 are not fractions"):
+            ingest(tmp_path / "t.csv", tmp_path / "t.parquet", fractions=True)
+
+
+@pytest.mark.parametrize("length", [198, 199])
+def test_value_is_shortened_in_the_error_after_200_characters(rows, length):
+    wrong = rows.assign(split="x" * length)
+    with pytest.raises(RebenchError) as raised:
+        Table.from_frame(wrong)
+    assert str(raised.value).endswith("…") == (length > 198)
+
+
 def test_a_second_column_of_one_name_and_no_rows_are_refused(rows, tmp_path):
     text = rows.to_csv(index=False)
     header, _, rest = text.partition("\n")

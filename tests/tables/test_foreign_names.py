@@ -107,7 +107,11 @@ def test_a_missing_value_among_runs_without_seeds_is_named_with_its_row(theirs):
         Table.from_frame(lacking, index="arch_id", accuracy="test_acc", dataset="cifar10")
 
 
-def test_many_runs_without_seeds_are_refused(theirs):
+def test_more_than_three_runs_without_seeds_are_refused(theirs):
+    three = pd.concat([theirs, theirs.head(1), theirs[2:3], theirs[4:5]]).drop(columns="run")
+    assert list(named(three, seed=None).seeds(0)) == [-4, -3, -2]
+    wide = pd.DataFrame({"arch_id": CELLS, "a": 1.0, "b": 2.0, "c": 3.0})
+    assert named(wide, seed=None, accuracy=list("abc")).seeds(0) == {-4: 3.0, -3: 2.0, -2: 1.0}
     many = pd.concat([theirs, theirs]).drop(columns="run")
     with pytest.raises(InputError, match="a cell has 4 rows"):
         named(many, seed=None)
@@ -143,13 +147,9 @@ def test_likely_columns_are_found_under_common_spellings():
     assert likely_columns(["Arch Str", "rep", "Test-Acc"]) == {
         "index": "Arch Str", "seed": "rep", "accuracy": "Test-Acc"
     }  # fmt: skip
-    assert likely_columns(["cell", "acc_777", "acc_888"]) == {"index": "cell", "accuracy": "acc_*"}
+    for wide in (["cell", "acc_777", "acc_888"], ["cell", "run_1", "acc_777", "acc_888"]):
+        assert likely_columns(wide) == {"index": "cell", "accuracy": "acc_*"}
     assert likely_columns(["index", "arch_id", "seed", "accuracy", "note"]) == {}
-
-
-def test_a_column_of_one_run_beside_those_of_seeds_is_not_taken_for_them():
-    found = likely_columns(["cell", "run_1", "acc_777", "acc_888"])
-    assert found == {"index": "cell", "accuracy": "acc_*"}
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from pathlib import Path
 
 import pandas as pd
@@ -125,30 +124,6 @@ def test_a_folder_without_records_is_not_collected_and_not_made(tmp_path):
     with pytest.raises(InputError, match="has no records"):
         collect(tmp_path / "mistyped")
     assert not list(tmp_path.iterdir())
-
-
-def test_a_fresh_table_is_not_built_again(run):
-    open_table(run)
-    before = (run / "results.parquet").stat().st_ino
-    open_table(run)
-    assert (run / "results.parquet").stat().st_ino == before
-
-
-def test_an_old_record_that_is_brought_in_after_collecting_is_not_missed(run, tmp_path):
-    """A copy from another cluster keeps its time, which is before the table's."""
-    open_table(run)
-    other = tmp_path / "other"
-    write_records(other, "there", _record(320, 98.0))
-    (shard,) = (other / "results").glob("*.jsonl")
-    os.utime(shard, (0, 0))
-    shutil.copy2(shard, run / "results" / shard.name)
-    assert open_table(run).accuracy(320, "cifar10", epochs=2) == 98.0
-
-
-def test_a_record_that_is_taken_away_after_collecting_is_gone(run):
-    assert len(read_rows(run)["index"].unique()) == len(CELLS) + 1
-    (run / "results" / "b.0.jsonl").unlink()
-    assert len(read_rows(run)["index"].unique()) == len(CELLS)
 
 
 def test_tables_of_another_program_are_read_where_nothing_may_be_written(run, monkeypatch):

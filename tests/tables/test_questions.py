@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pandas as pd
 import pytest
 from generated_tables import synthetic_frame
 from simulated_tables import synthetic_table
@@ -24,6 +25,17 @@ def test_name_of_several_recipes_opens_all_of_them():
     assert surface._repr_html_().count("<th>") > len(surface)
     with pytest.raises(UnknownNameError, match="topology"):
         surface["topolgy"]
+
+
+@pytest.mark.parametrize(("recipes", "kind"), [(["fixed"], Table), (["fixed", "mup"], Recipes)])
+def test_file_of_two_recipes_opens_as_recipes_and_of_one_as_a_table(recipes, kind, tmp_path):
+    frame = synthetic_frame(0, cells=range(7), datasets=["cifar10"], epochs=[200])
+    parts = [frame.assign(recipe=recipe) for recipe in recipes]
+    pd.concat(parts).to_csv(tmp_path / "t.csv", index=False)
+    opened = rebench.open(tmp_path / "t.csv")
+    assert isinstance(opened, kind)
+    # A header (of two lines, where the index has a name) and five cells.
+    assert opened._repr_html_().count("<tr") == 2 + 5
 
 
 def test_question_of_one_recipe_asked_of_all_says_how_to_ask():
@@ -57,22 +69,12 @@ def test_table_says_recipe_cells_seeds_data_set_and_epochs():
     assert generated._repr_html_().count("<tr") == 1 + 1 + 2
 
 
-@pytest.fixture(scope="module")
-def api() -> ReBench:
-    return ReBench(synthetic_table(0, cells=[3, 303]))
-
-
-def test_calls_that_the_package_refuses_raise_what_it_raises(api):
-    with pytest.raises(ValueError, match="Did not find"):
-        api.get_more_info(5, "cifar10")
+def test_calls_with_other_types_are_answered_or_refused_as_by_the_package():
+    api = ReBench(synthetic_table(0, cells=[3, 303]))
     with pytest.raises(KeyError):
         api.get_more_info(3, "cifar10", hp="012")
     with pytest.raises(TypeError):
         api.find_best("cifar10", "ori-test", flop_max="a", hp="200")
-    with pytest.raises(ValueError, match="Invalid dataset name"):
-        api.simulate_train_eval(3, "svhn")
-    with pytest.raises(KeyError, match="iepoch asks for a curve"):
-        api.get_more_info(3, "cifar10", iepoch=3, hp="200")
     costs = api.get_cost_info(303, "cifar10", "200")
     assert api.get_cost_info(303.0, "cifar10", "200") == pytest.approx(costs)
 

@@ -12,7 +12,6 @@ from made_records import make_record, write_records
 from cells import Cell
 from rebench.cli import main
 from rebench.errors import InputError, MissingDataError
-from rebench.nats import ReBench
 from rebench.runs import FinishedTrials, RecipeSpec, Record
 from rebench.tables import open_table, opening
 from rebench.tables.opening import read_rows
@@ -123,13 +122,6 @@ def test_query_shows_a_cell_under_every_recipe_best_first_or_names_cells(capsys)
     assert (rows[0]["rank"], rows[0]["of"]) == (3, 3)
     assert main(["query", "mine", "11"]) == 1
     assert "3 cells, among them 102, 326, 379" in capsys.readouterr().err
-
-
-@pytest.mark.usefixtures("released")
-def test_the_benchmarks_api_answers_from_a_released_table():
-    api = ReBench(retrained="mine", recipe="fixed(lr=0.2)")
-    info = api.get_more_info(102, "cifar10-jpeg16", hp="2", is_random=False)
-    assert info["train-accuracy"] == pytest.approx(43.0275)
 
 
 def test_a_cell_of_the_same_function_is_named(tmp_path: Path):
