@@ -98,6 +98,19 @@ class Plan(BaseModel):
         # The base's module is not compared: it is not part of a plan's data.
         return isinstance(other, Plan) and self.model_dump() == other.model_dump()
 
+    def __str__(self) -> str:
+        """Return the rate and a table of the layers, in at most 20 lines."""
+        columns = ["role", "learning_rate", "std", "in_degree", "paths", "scale_invariant"]
+        layers = self.explain().dropna(subset="paths").set_index("name")[columns]
+        table = layers.to_string(max_rows=14, index_names=False, float_format="{:.4g}".format)
+        return (
+            f"Plan by {self.rule}: learning rate {self.learning_rate:.4g};"
+            f" layers: {len(layers)}, parameters: {len(self.parameters)}\n{table}\n"
+            "plan.explain() returns a table of all parameters, with the reasons for their rates."
+        )
+
+    __repr__ = __str__
+
     def to_json(self) -> str:
         """Return the plan as JSON; path counts are exact at any size."""
         return self.model_dump_json(indent=1)
@@ -121,7 +134,8 @@ class Plan(BaseModel):
         """
         import pandas as pd
 
-        frame = pd.DataFrame([row.model_dump(exclude={"distribution"}) for row in self.parameters])
+        columns = [name for name in ParameterPlan.model_fields if name != "distribution"]
+        frame = pd.DataFrame([row.model_dump() for row in self.parameters], columns=columns)
         # Path counts may be larger than any integer type of numpy.
         frame["paths"] = pd.Series([row.paths for row in self.parameters], dtype=object)
         frame = frame.astype({"fan_in": "Int64", "in_degree": "Int64", "std": float})

@@ -277,6 +277,27 @@ def test_explain_says_roles_and_the_rates_of_directions():
     assert measured.loc["stem.0.weight", "effective_rate"] == pytest.approx(0.1 / 100)
 
 
+def test_a_printed_plan_is_a_table_of_at_most_20_lines():
+    plan = rebench.plan(ResNet(), IMAGES, base_lr=0.1)
+    first, columns, *rows, last = str(plan).splitlines()
+    assert first == "Plan by topology(base_lr=0.1): learning rate 0.1; layers: 21, parameters: 62"
+    assert columns.split() == [
+        "role", "learning_rate", "std", "in_degree", "paths", "scale_invariant",
+    ]  # fmt: skip
+    assert rows[0].split() == ["stem.0.weight", "stem", "0.1", "0.2722", "1", "256", "True"]
+    assert rows[7].split() == ["..."] * 7
+    assert rows[-1].startswith("readout.weight")
+    assert len(rows) == 15
+    assert last.startswith("plan.explain() returns a table of all parameters")
+    assert repr(plan) == str(plan)
+
+
+def test_a_network_without_parameters_has_an_empty_plan():
+    plan = rebench.plan(nn.Flatten(), IMAGES, rule="fixed")
+    assert plan.explain().empty
+    assert str(plan).startswith("Plan by fixed: learning rate 0.1; layers: 0, parameters: 0")
+
+
 def test_path_counts_are_exact_in_frames_and_json():
     class Deep(nn.Module):
         def __init__(self):
