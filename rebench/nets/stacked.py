@@ -22,7 +22,6 @@ import torch.nn.functional as F  # noqa: N812 - torch's own convention
 from torch import nn
 
 from rebench.errors import InputError
-from rebench.nets.channelwise import in_bf16
 
 __all__ = [
     "Stacked",
@@ -32,9 +31,6 @@ __all__ = [
     "StackedLayer",
     "StackedLinear",
 ]
-
-
-_WHAT_A_CACHE_HOLDS = 1 << 20  # numbers in bf16
 
 
 class Stacked(nn.Module):
@@ -141,7 +137,7 @@ class StackedConv2d(StackedLayer):
             # In this layout, grouped convolutions of few channels are up to twice as fast.
             images = images.contiguous(memory_format=torch.channels_last)
         shared = images.shape[1] == self.in_channels
-        convolved = F.conv2d(
+        return F.conv2d(
             images,
             self.weight.flatten(0, 1),
             self.flat_bias(),
@@ -150,17 +146,6 @@ class StackedConv2d(StackedLayer):
             self.dilation,
             1 if shared else self.copies,
         )
-        if convolved.requires_grad and in_bf16(images) and images.numel() < _WHAT_A_CACHE_HOLDS:
-            held = [images]
-
-            def read(_: torch.Tensor) -> None:
-                while held:
-                    held.pop().clone()
-
-            # The gradient reads each copy in strides. After one contiguous read of all values, the
-            # gradient of 1x1 kernels takes two thirds of the time.
-            convolved.register_hook(read)  # type: ignore[no-untyped-call]  # torch
-        return convolved
 
 
 class StackedBatchNorm(StackedLayer):

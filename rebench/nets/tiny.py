@@ -10,23 +10,16 @@ gradients and the running statistics of a whole batch of zeros.
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import torch
 from torch import nn
 
 from cells import EDGES, Cell, Graph
-from cells.ops import AVG_POOL, CONV_1X1, CONV_3X3, NONE, SKIP
+from cells.ops import CONV_1X1, CONV_3X3, NONE, SKIP
 from rebench.errors import InputError
-from rebench.nets.channelwise import (
-    average_of_four,
-    average_of_neighbours,
-    average_of_pixels,
-    in_bf16,
-    relu,
-)
+from rebench.nets.channelwise import average_of_neighbours, average_of_pixels, in_bf16
 from rebench.nets.layers import Layer, LayeredNet, Role
 
 __all__ = ["CellBlock", "ConvBN", "ReductionBlock", "TinyNet", "computed_edges", "tiny_layers"]
@@ -35,29 +28,22 @@ _KERNEL = {CONV_1X1: 1, CONV_3X3: 3}
 _OUTPUT = 3
 
 
-class _EdgeOp(enum.Enum):
-    """Operation of the forward pass on an edge; edges that are not in a plan are not computed."""
-
-    SKIP = enum.auto()
-    POOL = enum.auto()
-    CONV = enum.auto()
-    BIAS = enum.auto()  # a convolution of zeros: only the bias of its batch normalisation
+# Operation of the forward pass on an edge. "bias" is a convolution of zeros: only the bias of its
+# batch normalisation remains.
+_EdgeOp: TypeAlias = Literal["skip", "pool", "conv", "bias"]
 
 
 def _plan(cell: Cell) -> dict[int, _EdgeOp]:
     """Return the edges (as positions in `EDGES`) that can change the output, in order."""
-    steps = {}
+    steps: dict[int, _EdgeOp] = {}
     nonzero = {0}
     for position, ((target, source), op) in enumerate(zip(EDGES, cell.ops, strict=True)):
-        if source in nonzero:
-            if op == NONE:
-                continue
-            step = {SKIP: _EdgeOp.SKIP, AVG_POOL: _EdgeOp.POOL}.get(op, _EdgeOp.CONV)
-        elif op in _KERNEL:
-            step = _EdgeOp.BIAS
+        if op in _KERNEL:
+            steps[position] = "conv" if source in nonzero else "bias"
+        elif op != NONE and source in nonzero:
+            steps[position] = "skip" if op == SKIP else "pool"
         else:
             continue
-        steps[position] = step
         nonzero.add(target)
     useful = {_OUTPUT}
     for position in reversed(steps):
@@ -70,7 +56,7 @@ def _plan(cell: Cell) -> dict[int, _EdgeOp]:
 def computed_edges(cell: Cell) -> tuple[tuple[int, int], ...]:
     """Return the (target, source) edges with an operation that the forward pass computes."""
     plan = _plan(cell)
-    return tuple(EDGES[position] for position, step in plan.items() if step is not _EdgeOp.BIAS)
+    return tuple(EDGES[position] for position, step in plan.items() if step != "bias")
 
 
 class ConvBN(nn.Module):
@@ -128,11 +114,11 @@ class CellBlock(nn.Module):
         for position, step in self._plan.items():
             target, source = EDGES[position]
             layer = self.layers[position]
-            if step is _EdgeOp.CONV:
+            if step == "conv":
                 vertices[target].add(layer(vertices[source].activated()), owned=True)
-            elif step is _EdgeOp.POOL:
+            elif step == "pool":
                 vertices[target].add(vertices[source].pooled())
-            elif step is _EdgeOp.SKIP:
+            elif step == "skip":
                 vertices[target].add(vertices[source].value())
             else:
                 vertices[target].add(layer.of_zeros(inputs))  # type: ignore[operator]  # a ConvBN
@@ -171,7 +157,7 @@ class _Vertex:
 
     def activated(self) -> torch.Tensor:
         if self._activated is None:
-            self._activated = relu(self.value())
+            self._activated = torch.relu(self.value())
         return self._activated
 
     def pooled(self) -> torch.Tensor:
@@ -187,15 +173,14 @@ class ReductionBlock(nn.Module):
         super().__init__()
         self.conv_a = ConvBN(in_channels, channels, 3, stride=2)
         self.conv_b = ConvBN(channels, channels, 3)
-        # Position 0 is the benchmark's average pooling, which fails for images with an odd side.
-        self.downsample = nn.Sequential(
-            nn.Identity(), nn.Conv2d(in_channels, channels, 1, bias=False)
-        )
+        # The benchmark's pooling, which without `ceil_mode` fails for images with an odd side.
+        pool = nn.AvgPool2d(2, ceil_mode=True)
+        self.downsample = nn.Sequential(pool, nn.Conv2d(in_channels, channels, 1, bias=False))
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
         """Return the sum of the branch and the shortcut."""
-        branch = self.conv_b(relu(self.conv_a(relu(inputs))))
-        return branch.add_(self.downsample(average_of_four(inputs)))
+        branch = self.conv_b(torch.relu(self.conv_a(torch.relu(inputs))))
+        return branch.add_(self.downsample(inputs))
 
 
 class TinyNet(LayeredNet):

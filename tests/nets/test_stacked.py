@@ -10,7 +10,7 @@ from torch import nn
 
 from cells import Cell
 from rebench.errors import InputError
-from rebench.nets import Stacked, TinyNet, reference_net, stacked
+from rebench.nets import Stacked, TinyNet, reference_net
 
 SMALL = {"channels": 4, "cells_per_stage": 1, "classes": 5}
 CELLS = [Cell.parse(code) for code in ("3_23_413", "2_33_333", "1_44_214", "0_22_131", "0_03_113")]
@@ -102,36 +102,6 @@ def test_training_equals_lone_networks_in_double_precision(cell, shared, build):
     images, _ = data[0]
     expected = [net.eval()(own(images, index)) for index, net in enumerate(nets)]
     torch.testing.assert_close(stack.eval()(images), torch.stack(expected), rtol=0, atol=1e-8)
-
-
-def test_gradient_of_summed_losses_is_each_copys_own():
-    nets = [net.double() for net in networks(CELLS[0])]
-    stack = Stacked.from_nets(nets)
-    images, labels = batches(1, 8, shared=False)[0]
-    losses(stack(images.double()), labels).sum().backward()
-    for index, net in enumerate(nets):
-        nn.functional.cross_entropy(net(images[index].double()), labels[index]).backward()
-        for name, value in net.named_parameters():
-            stacked = stack.net.get_parameter(name).grad
-            assert (stacked is None) == (value.grad is None)
-            if stacked is not None:
-                torch.testing.assert_close(stacked[index], value.grad, rtol=1e-10, atol=1e-12)
-
-
-def test_reading_before_a_gradient_in_bf16_changes_no_bit(monkeypatch):
-    stack = Stacked.from_nets(networks(CELLS[0]))
-    [(images, labels)] = batches(1, 8, shared=False)
-    gradients = []
-    for holds in (1 << 20, 0):
-        monkeypatch.setattr(stacked, "_WHAT_A_CACHE_HOLDS", holds)
-        stack.zero_grad()
-        with torch.autocast("cpu", torch.bfloat16):
-            loss = losses(stack(images).float(), labels).sum()
-        loss.backward(retain_graph=True)
-        loss.backward()
-        gradients.append([p.grad for p in stack.parameters() if p.grad is not None])
-    for read, plain in zip(*gradients, strict=True):
-        assert torch.equal(read, plain)
 
 
 def test_diverged_copy_leaves_the_others_alone():
