@@ -37,6 +37,7 @@ class Cell(Graph):
     """A cell: the operation (0 to 4, as in `OP_NAMES`) of each edge, in the order of `EDGES`."""
 
     LAYERS: ClassVar[frozenset[int]] = frozenset((CONV_1X1, CONV_3X3))
+    n_vertices: ClassVar[int] = 4
 
     ops: tuple[int, int, int, int, int, int]
 
@@ -126,11 +127,6 @@ class Cell(Graph):
     def title(self) -> str:
         """Name in messages: ``cell INDEX``."""
         return f"cell {self.index}"
-
-    @property
-    def n_vertices(self) -> int:
-        """Number of vertices: 4."""
-        return 4
 
     def _edges(self) -> tuple[tuple[int, int, int], ...]:
         listed = zip(EDGES, self.ops, strict=True)

@@ -7,6 +7,7 @@ and of the classifier. The results equal the benchmark's records to the last dig
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -62,32 +63,34 @@ class CostModel:
     def params(self, ops: ArrayLike) -> NDArray[np.int64]:
         """Return the parameters of the networks of cells, given as operations [..., edges]."""
         count3, count1 = _convolutions(ops)
-        widths = [self.channels * 2**stage for stage in range(_STAGES)]
-        square, linear = sum(width**2 for width in widths), sum(widths)
-        per3 = self.cells_per_stage * (9 * square + 2 * linear)
-        per1 = self.cells_per_stage * (square + 2 * linear)
-        last = widths[-1]
-        fixed = 3 * 9 * self.channels + 2 * self.channels + 2 * last
-        fixed += last * self.classes + self.classes
-        for narrow, wide in itertools.pairwise(widths):
-            fixed += 9 * narrow * wide + 2 * wide + 9 * wide * wide + 2 * wide + narrow * wide
-        return np.asarray(fixed + per3 * count3 + per1 * count1)
+        fixed = sum(weights + norms for weights, norms, _ in self._outside_cells())
+        square, linear = sum(width**2 for width in self._widths), sum(self._widths)
+        inside = (9 * square + 2 * linear) * count3 + (square + 2 * linear) * count1
+        return np.asarray(fixed + self.cells_per_stage * inside)
 
     def flops(self, ops: ArrayLike) -> NDArray[np.int64]:
         """Return the multiply-adds of the networks of cells, given as operations [..., edges]."""
         count3, count1 = _convolutions(ops)
-        sides = [self.image_side]
-        for _ in range(_STAGES - 1):
-            sides.append((sides[-1] + 1) // 2)
-        widths = [self.channels * 2**stage for stage in range(_STAGES)]
-        per1 = self.cells_per_stage * sum(
-            (width * side) ** 2 for width, side in zip(widths, sides, strict=True)
-        )
-        fixed = 3 * 9 * self.channels * sides[0] ** 2 + widths[-1] * self.classes + self.classes
-        for stage in range(1, _STAGES):
-            narrow, wide, area = widths[stage - 1], widths[stage], sides[stage] ** 2
-            fixed += (9 * narrow * wide + 9 * wide * wide + narrow * wide) * area
-        return np.asarray(fixed + per1 * (9 * count3 + count1))
+        fixed = sum(weights * pixels for weights, _, pixels in self._outside_cells())
+        square = sum((w * side) ** 2 for w, side in zip(self._widths, self._sides, strict=True))
+        return np.asarray(fixed + self.cells_per_stage * square * (9 * count3 + count1))
+
+    @property
+    def _widths(self) -> list[int]:
+        return [self.channels * 2**stage for stage in range(_STAGES)]
+
+    @property
+    def _sides(self) -> list[int]:
+        """Sides of the images in each stage; a reduction rounds up."""
+        return [-(-self.image_side // 2**stage) for stage in range(_STAGES)]
+
+    def _outside_cells(self) -> Iterator[tuple[int, int, int]]:
+        """Yield weights, gains and shifts, and output pixels of stem, reductions and classifier."""
+        widths, sides = self._widths, self._sides
+        yield 3 * 9 * self.channels, 2 * self.channels, self.image_side**2
+        for (narrow, wide), side in zip(itertools.pairwise(widths), sides[1:], strict=True):
+            yield 9 * narrow * wide + 9 * wide**2 + narrow * wide, 4 * wide, side**2
+        yield (widths[-1] + 1) * self.classes, 2 * widths[-1], 1
 
 
 def _convolutions(ops: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -52,11 +52,6 @@ def test_class_is_named_by_its_smallest_member():
     assert list(members) == sorted(members)
 
 
-def test_cells_without_a_path_compute_zero_in_the_exact_partition():
-    space = cells.compile_space()
-    assert len(np.unique(cells.functional_classes("exact")[space.n_paths == 0])) == 1
-
-
 @pytest.mark.parametrize(
     ("one", "other", "benchmark", "exact", "strict"),
     [

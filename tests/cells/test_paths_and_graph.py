@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 import cells
 from cells import EDGES, SPACE_SIZE, Cell
-from cells.table import space_ops
 
 indices = st.integers(0, SPACE_SIZE - 1)
 
@@ -40,13 +39,8 @@ def enumerated_depths(cell: Cell) -> tuple[int, ...]:
 @given(indices)
 def test_paths_equal_enumeration(index: int):
     cell = Cell.from_index(index)
-    assert cell.path_depths() == enumerated_depths(cell)
-
-
-@given(indices)
-def test_polynomial_counts_the_depths(index: int):
-    cell = Cell.from_index(index)
     depths = cell.path_depths()
+    assert depths == enumerated_depths(cell)
     polynomial = cell.depth_polynomial()
     assert polynomial == tuple(depths.count(d) for d in range(max(depths, default=-1) + 1))
     assert cells.moment(polynomial, 3, 1) == sum((1 + depth) ** 3 for depth in depths)
@@ -177,25 +171,3 @@ def test_arrays_equal_the_single_cell(space, index: int):
     live = {(target, source) for target, source, _ in cell.edges(live=True)}
     assert space.live_edges[index].tolist() == [edge in live for edge in EDGES]
     assert space.functional_class[index] == facts["functional_class"]
-
-
-@pytest.mark.parametrize("code", ["3_34_131", "3_33_130", "2_12_000", "1_01_001"])
-def test_a_cell_has_the_face_of_the_graph_that_it_is(code: str):
-    # The same graph as a graph code: both convolutions are a layer (2), a pool is a skip (1).
-    cell = Cell.parse(code)
-    graph = cells.DagCode.parse("".join({"2": "2", "3": "2", "4": "1"}.get(c, c) for c in code))
-    assert (cell.n_vertices, cell.n_paths) == (graph.n_vertices, graph.n_paths)
-    assert cell.depth_polynomial() == graph.depth_polynomial()
-    assert cell.live_vertices() == graph.live_vertices()
-    for live in (False, True):
-        ours, theirs = ([edge[:2] for edge in one.edges(live=live)] for one in (cell, graph))
-        assert ours == theirs
-        assert cell.in_degrees(live=live) == graph.in_degrees(live=live)
-    shared = graph.describe()
-    assert {name: cell.describe()[name] for name in shared} == shared
-
-
-def test_operations_are_listed_in_index_order():
-    assert [tuple(row) for row in space_ops()[[0, 11, 15624]]] == [
-        Cell.from_index(index).ops for index in (0, 11, 15624)
-    ]
