@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import subprocess
@@ -13,8 +12,8 @@ import pytest
 from packages import install
 from support import PROJECT
 
-from rebench.data import BENCHMARK, data_spec, data_specs, load_data
-from rebench.errors import InputError, UnknownNameError
+from rebench.data import data_spec, data_specs, load_data
+from rebench.errors import UnknownNameError
 
 STRIPES = """
 import torch
@@ -140,20 +139,6 @@ def test_numbers_of_images_are_those_that_are_read():
         assert sizes == {"train": len(data.train), "ori-test": len(data.evaluation["ori-test"])}
 
 
-def test_benchmarks_names_are_splits_of_data_sets():
-    for name, split in BENCHMARK.values():
-        assert split in data_spec(name).splits
-
-
 def test_unknown_data_set_lists_the_nearest_first():
     with pytest.raises(UnknownNameError, match="valid: cifar10, "):
         data_spec("cifar1")
-
-
-@pytest.mark.parametrize(
-    ("field", "value", "message"),
-    [("classes", 0, "classes must be at least 1"), ("format", "", "reader must be a function")],
-)
-def test_entry_that_cannot_be_is_refused(field: str, value: object, message: str):
-    with pytest.raises(InputError, match=message):
-        dataclasses.replace(data_spec("digits"), **{field: value})

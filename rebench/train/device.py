@@ -9,7 +9,7 @@ import contextlib
 import re
 import resource
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -105,16 +105,14 @@ class Speed:
     eval_batch_size: int = 250
 
 
-@contextlib.contextmanager
-def numerics(speed: Speed) -> Iterator[None]:
+def numerics(speed: Speed) -> contextlib.AbstractContextManager[None]:
     """Make cuDNN use deterministic algorithms, or search for the fastest, within the context."""
-    with torch.backends.cudnn.flags(
+    return torch.backends.cudnn.flags(
         enabled=True,
         benchmark=not speed.deterministic,
         deterministic=speed.deterministic,
         allow_tf32=True,
-    ):
-        yield
+    )
 
 
 def graphed(step: TrainStep, images: torch.Tensor, labels: torch.Tensor) -> TrainStep:

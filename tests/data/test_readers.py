@@ -24,7 +24,7 @@ from sklearn.datasets import load_digits
 from rebench.cli import main
 from rebench.data import data_spec, file_states, read_raw
 from rebench.data.readers import READERS, check_official
-from rebench.errors import InputError, MissingDataError, UnknownNameError, UnsafeFileError
+from rebench.errors import InputError, MissingDataError, UnsafeFileError
 
 
 def batch(rows: int, classes: int, *, size: int = 32, first_label: int = 0, key: str = "labels"):
@@ -335,11 +335,6 @@ def test_file_states_tell_missing_from_not_official(cifar10: Path):
     states = {state.file: state.state for state in file_states(data_spec("cifar10"), cifar10)}
     assert states["data_batch_3"] == "missing"
     assert states["test_batch"] == "not official"
-
-
-def test_unknown_data_set_lists_the_nearest_first():
-    with pytest.raises(UnknownNameError, match="valid: cifar10"):
-        read_raw("cifar_10")
 
 
 def test_command_check_shows_files_and_counts(cifar10: Path, capsys):

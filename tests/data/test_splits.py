@@ -40,12 +40,6 @@ def test_derived_halves_begin_as_the_benchmarks_do():
     assert derived_halves(50_000)[0][:10].tolist() == [0, 5, 7, 11, 13, 15, 16, 17, 20, 24]
 
 
-def test_full_trains_on_all_and_evaluates_on_the_whole_test_set():
-    data = load_data("digits")
-    assert len(data.train) == 1437
-    assert {name: len(part) for name, part in data.evaluation.items()} == {"ori-test": 360}
-
-
 def test_full_data_set_whose_test_set_can_be_halved_needs_no_split_file(tmp_path: Path):
     data = split_data(data_spec("cifar100"), raw(4, 4, 32), "full", tmp_path / "nowhere")
     assert list(data.evaluation) == ["ori-test"]

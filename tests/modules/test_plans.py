@@ -20,7 +20,6 @@ from experiments.laws.dagnet import DagMLP
 from experiments.laws.graphs import chain, random_graphs
 from rebench.errors import InputError, UnknownNameError
 from rebench.modules import Plan
-from rebench.recipes import make_recipe
 from rebench.recipes.recursion import Graphs, degree_gains, exact_update
 
 
@@ -232,16 +231,6 @@ def test_fan_in_is_the_number_of_inputs_to_one_output():
     words = nn.Sequential(nn.Embedding(50, 30), nn.Linear(30, 5))
     plan = rebench.plan(words, torch.zeros(2, 3, dtype=torch.long), rule="nb201")
     assert [row.fan_in for row in plan.parameters if row.paths] == [1, 30]
-    images = nn.Sequential(
-        nn.Conv2d(3, 8, 3),
-        nn.ReLU(),
-        nn.ConvTranspose2d(8, 6, 4, stride=2, groups=2),
-        nn.ReLU(),
-        nn.Conv2d(6, 9, 3, groups=3),
-    )
-    plan = rebench.plan(images, IMAGES, rule="nb201")
-    # Of a transposed convolution 4 channels of 4 x 4 positions, of which every fourth is met.
-    assert [row.fan_in for row in plan.parameters if row.paths] == [27, 16, 18]
 
 
 @pytest.mark.parametrize(
@@ -450,17 +439,6 @@ def test_widths_change_no_rate_of_rules_that_count_paths():
     for rule in ("topology", "exact", "paths"):
         plan = rebench.plan(mlp(width=32), X, rule=rule, base=mlp(width=8), base_lr=0.1)
         assert plan.learning_rate == pytest.approx(0.1)
-
-
-def test_topology_reads_the_degrees_that_it_reads_of_a_code():
-    code = DagCode.parse("2_22_222")
-    network = DagMLP(code, inputs=6, width=4)
-    for degree in ("source-live", "target-live"):
-        rule = f"topology(degree={degree})"
-        named = rows(rebench.plan(network, X, rule=rule))
-        recipe = make_recipe("topology", degree=degree)
-        for layer in network.weight_layers():
-            assert named[layer.parameter].std == pytest.approx(recipe.layer_init(layer, code).std)
 
 
 def test_modules_load_nothing_that_they_do_not_need():

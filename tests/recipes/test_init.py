@@ -8,7 +8,7 @@ import torch
 from cells import Cell
 from rebench.nets import Layer, TinyNet
 from rebench.recipes import make_recipe, parse_recipe
-from rebench.recipes.init import LayerInit, default_init, init_rate_factor
+from rebench.recipes.init import init_rate_factor
 
 FULL = Cell.parse("3_33_333")
 
@@ -85,49 +85,6 @@ def test_init_resets_normalisation():
     assert norm.bias.eq(0).all()
     assert norm.running_mean.eq(0).all()
     assert norm.num_batches_tracked == 0
-
-
-def test_degree_changes_no_function_behind_batch_normalisation():
-    """The reason that the init half of the rule acts on cells through the effective rate only."""
-    images = torch.randn(16, 3, 16, 16, generator=torch.Generator().manual_seed(0))
-    outputs = []
-    for degree in ("source", "target"):
-        net = TinyNet(FULL, channels=8, cells_per_stage=1).train()
-        recipe = make_recipe("topology", degree=degree)
-        recipe.apply_init(net, FULL, torch.Generator().manual_seed(1))
-        with torch.no_grad():  # the shortcuts are not normalised: the same in both by rule
-            outputs.append(net(images))
-    assert torch.allclose(*outputs, rtol=1e-2, atol=1e-3 * outputs[0].abs().max().item())
-
-
-def test_an_init_is_a_rate_where_normalisation_follows():
-    """Weights of twice the size, at four times the rate, train as those drawn by default."""
-    images = torch.randn(16, 3, 8, 8, generator=torch.Generator().manual_seed(0)).double()
-    labels = torch.arange(16) % 10
-    trained = {}
-    for scale, rate in ((1.0, 0.1), (2.0, 0.4), (2.0, 0.1)):
-        torch.manual_seed(1)
-        net = TinyNet(FULL, channels=4, cells_per_stage=1).double().train()
-        layers = [layer for layer in net.weight_layers() if layer.followed_by_norm]
-        for module in net.modules():
-            if isinstance(module, torch.nn.BatchNorm2d):
-                module.eps = 1e-14  # what it adds to a variance does not scale
-        with torch.no_grad():
-            for layer in layers:
-                layer.weight.mul_(scale)
-        optimiser = torch.optim.SGD([layer.weight for layer in layers], lr=rate, momentum=0.9)
-        for _ in range(5):
-            optimiser.zero_grad()
-            torch.nn.functional.cross_entropy(net(images), labels).backward()
-            optimiser.step()
-        trained[scale, rate] = net(images).detach()
-        inits = {
-            one.name: LayerInit(std=scale * default_init(one).std) for one in net.weight_layers()
-        }
-        assert init_rate_factor(net, inits) == pytest.approx(1 / scale**2)
-    drawn, same_effect, same_rate = trained.values()
-    assert (drawn - same_effect).norm() < 1e-11 * drawn.norm()
-    assert (drawn - same_rate).norm() > 0.2 * drawn.norm()
 
 
 @pytest.mark.parametrize(

@@ -54,6 +54,7 @@ def test_time_of_a_stack_is_shared_by_its_trials_and_foretells_the_rest(monkeypa
     assert [(one.epoch, one.stack, one.images_per_s, one.seconds_left) for one in reports] == [
         (epoch, 2, 100.0, 2.0 * (4 - epoch)) for epoch in (1, 2, 3, 4) for _ in range(2)
     ]
+    assert reports[-1].metrics["ori-test"] == records[-1].final("ori-test")
     metrics = {"train": (12.344, 1.25), "ori-test": (9.5, 2.0)}
     line = dataclasses.replace(reports[0], metrics=metrics).line
     assert line == (

@@ -8,7 +8,7 @@ from torch import nn
 
 from rebench.nets import Stacked
 from rebench.runs import Protocol
-from rebench.train import StackedSGD, rate_factor
+from rebench.train import StackedSGD
 
 
 def gradients(shape: tuple[int, ...], step: int, copy: int) -> torch.Tensor:
@@ -112,9 +112,3 @@ def test_momentum_is_saved_and_taken_up_copy_by_copy():
     value.grad = gradients((2, 3), 2, 0)
     second.step()
     assert torch.equal(value, whole)
-
-
-def test_cosine_is_the_benchmarks():
-    # (1 + cos(pi e / 12)) / 2 at e = 0, 4, 6, 8 by hand: cos of 0, 60, 90, 120 degrees
-    factors = [rate_factor(Protocol(), 12, epoch) for epoch in (0, 4, 6, 8)]
-    assert factors == pytest.approx([1, 0.75, 0.5, 0.25])

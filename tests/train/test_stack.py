@@ -17,7 +17,7 @@ from trialsets import few_digits, gentle, interrupt, make_trial
 from rebench.data import load_data
 from rebench.errors import InputError, TrainingError
 from rebench.runs import Protocol, Skeleton
-from rebench.train import Sources, Speed, Stack, StackRun, train
+from rebench.train import Speed, Stack, train
 
 CPU = torch.device("cpu")
 M_MMAP_THRESHOLD = -3  # glibc's malloc.h
@@ -58,21 +58,6 @@ def test_evaluation_leaves_training_as_it_was_and_is_of_all_images(copies: int):
         assert curves["ori-test"].loss == pytest.approx(
             at_once.outcome.curves["ori-test"].loss, rel=1e-6
         )
-
-
-def test_stacked_weights_stay_with_those_alone_for_several_steps():
-    trials = [gentle(0), gentle(1, 0.02), gentle(2, 0.005)]
-    sources = Sources(few_digits(), CPU, channels_last=True)
-
-    def states(members):
-        run = StackRun(members, sources, CPU, Speed())
-        run.train_epoch(lambda: run.step == 3)
-        return [saved.net for saved in run.checkpoints("")]
-
-    for stacked, trial in zip(states(trials), trials, strict=True):
-        (alone,) = states([trial])
-        for name, value in alone.items():
-            assert torch.allclose(stacked[name], value, rtol=1e-4, atol=1e-5), name
 
 
 @pytest.mark.parametrize(

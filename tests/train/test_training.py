@@ -17,7 +17,7 @@ from rebench.errors import InputError, TrainingError
 from rebench.nets import reference_net
 from rebench.recipes import make_recipe
 from rebench.runs import Protocol, Skeleton
-from rebench.train import EpochReport, Speed, train
+from rebench.train import Speed, train
 
 SMALL_CELLS = [0, 11, 284, 6111]
 
@@ -116,15 +116,6 @@ def test_record_says_what_was_trained_and_where():
     assert record.provenance.device.startswith("cpu")
     assert (record.cost.stack, record.cost.params_m) == (1, 0.017606)
     assert record.cost.images_per_s > 0
-
-
-def test_every_epoch_is_reported_with_its_metrics():
-    reports: list[EpochReport] = []
-    (record,) = train([make_trial()], few_digits(), on_epoch=reports.append)
-    assert [report.epoch for report in reports] == [1, 2]
-    assert reports[-1].metrics["ori-test"] == record.final("ori-test")
-    assert "epoch 2/2" in reports[-1].line
-    assert reports[-1].seconds_left == 0
 
 
 def test_divergence_ends_the_trial_and_is_recorded():
