@@ -21,6 +21,7 @@ The package `cells` raises `cells.CellError`. The command line treats it as an I
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 
 __all__ = [
@@ -52,13 +53,18 @@ class InputError(RebenchError):
 
 
 class UnknownNameError(InputError):
-    """Unknown name; the message lists the valid names, nearest first."""
+    """Unknown name; the message lists the valid names, nearest first.
+
+    The name follows the noun of its kind: ``"recipe in mini"`` is "unknown recipe 'x' in mini".
+    """
 
     def __init__(self, kind: str, name: str, valid: Iterable[str]) -> None:
         names = sorted(valid)
         near = difflib.get_close_matches(name, names, n=len(names) or 1, cutoff=0.5)
         ordered = near + [other for other in names if other not in near]
-        super().__init__(f"unknown {kind} {name!r}; valid: {', '.join(ordered) or 'none'}")
+        noun, *place = re.split(" (?=of |in )", kind, maxsplit=1)
+        unknown = " ".join([noun, repr(name), *place])
+        super().__init__(f"unknown {unknown}; valid: {', '.join(ordered) or 'none'}")
 
 
 class MissingDependencyError(RebenchError):

@@ -412,7 +412,7 @@ def third_table(by: Ranked, dataset: str) -> Accuracies:
         own for own in known if dataset.startswith(own) or own.startswith(dataset)
     ]
     if len(alike) != 1:
-        raise UnknownNameError(f"data set of {name}, which chooses the top K %,", dataset, known)
+        raise UnknownNameError(f"data set of {name}, which chooses the top K %", dataset, known)
     rows = rows[rows["dataset"] == alike[0]]
     split = usual_split(rows["split"].unique())
     epochs = int(rows.loc[rows["split"] == split, "epochs"].max())

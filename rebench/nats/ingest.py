@@ -176,7 +176,7 @@ def ingest_surface(surface: str, source: Path, out: Path) -> Ingested:
         out: the Parquet file to write.
     """
     if surface not in _SURFACES:
-        raise UnknownNameError("surface of others", surface, _SURFACES)
+        raise UnknownNameError("published surface", surface, _SURFACES)
     _check_places(source, out)
     rows = check_values(_SURFACES[surface](source), str(source))
     rows = rows.sort_values(["dataset", "split", "epochs", "index", "learning_rate", "seed"])

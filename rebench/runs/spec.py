@@ -330,7 +330,7 @@ def _problems(error: ValidationError, name: str) -> InputError:
             model = next((tables[step] for step in reversed(parents) if step in tables), SweepSpec)
             known = list(model.model_fields)
             table = f"of [{'.'.join(map(str, parents))}] in {name}" if parents else f"of {name}"
-            found[problem["loc"]] = UnknownNameError(f"key {table}:", str(last), known)
+            found[problem["loc"]] = UnknownNameError(f"key {table}", str(last), known)
         elif problem["type"] != "missing" or tuple(parents) not in misspelt:
             # A misspelt key is often also reported as missing; the spelling is more helpful.
             key = tuple(parents) if last in _UNION else problem["loc"]

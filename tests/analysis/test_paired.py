@@ -62,13 +62,13 @@ def test_duplicates_that_differ_are_refused_naming_the_cell():
     ("table", "choices", "message"),
     [
         (_table(ROWS).drop(columns="seed"), {}, "lacks the columns seed"),
-        (_table(ROWS, dataset="cifar100"), {}, "unknown dataset in this table 'cifar10'"),
-        (_table(ROWS), {"split": "x-test"}, "unknown split in this table 'x-test'"),
-        (_table(ROWS), {"epochs": 12}, "unknown epochs in this table '12'; valid: 200"),
+        (_table(ROWS, dataset="cifar100"), {}, "unknown dataset 'cifar10' in this table"),
+        (_table(ROWS), {"split": "x-test"}, "unknown split 'x-test' in this table"),
+        (_table(ROWS), {"epochs": 12}, "unknown epochs '12' in this table; valid: 200"),
         (_table(ROWS, epochs=[12, 12, 200, 200]), {}, "several values of epochs: 12, 200"),
         (_table(ROWS), {"recipe": "topology"}, "no column 'recipe'"),
         (_table(ROWS, recipe=list("aabb")), {}, "several values of recipe: a, b"),
-        (_table(ROWS, recipe="a"), {"recipe": "b"}, "unknown recipe in this table 'b'"),
+        (_table(ROWS, recipe="a"), {"recipe": "b"}, "unknown recipe 'b' in this table"),
         (_table([(1, 777, np.nan)]), {}, "no finite accuracy on cifar10 ori-test"),
     ],
 )

@@ -208,7 +208,11 @@ def test_shell_is_offered_names(line: str, expected: set[str]):
         (["rank", "mini", "--across", "x"], "'--across': 'x' is not one of 'recipes'"),
         (["train", "11", "--epochs", "0"], "'--epochs': must be at least 1"),
         (["train", "11", "--set", "skeleton.channels=0"], "channels: must be at least 1, got 0"),
+        (["train", "11", "--device", "gpu"], "slurm.device: must look like '^(auto|cpu|cuda"),
+        (["train", "11", "--dataset", "digits", "--split", "x"], "unknown split 'x' of digits;"),
         (["recipe", "show", "fixed(lr=x)", "11"], "lr must be a number"),
+        (["recipe", "show", "fixed(rl=1)", "11"], "unknown parameter 'rl' of recipe 'fixed'; val"),
+        (["query", "mini@fixd", "11"], "unknown recipe 'fixd' in mini; valid: fixed, fixed(lr="),
     ],
 )
 def test_a_value_that_cannot_be_is_said_in_our_words(typed, message, capsys):
@@ -229,7 +233,7 @@ def test_two_mistakes_of_a_sweep_are_two_lines(tmp_path: Path, capsys):
     first, second = capsys.readouterr().err.splitlines()
     assert first == f"rebench: {sweep}: epochs: must be a whole number, got 'ten'"
     assert second.startswith(
-        f"rebench: unknown key of [slurm] in {sweep}: 'partitoin'; valid: part"
+        f"rebench: unknown key 'partitoin' of [slurm] in {sweep}; valid: part"
     )
 
 

@@ -85,7 +85,7 @@ def test_what_a_reader_returns_is_looked_at(monkeypatch, wrong, message):
 def test_format_that_nobody_reads_names_those_that_are(monkeypatch):
     spec = dataclasses.replace(DIGITS, format="jpeg2000")
     monkeypatch.setattr(loading, "data_spec", lambda _: spec)
-    with pytest.raises(UnknownNameError, match="unknown format of digits 'jpeg2000'; valid: jpeg"):
+    with pytest.raises(UnknownNameError, match="unknown format 'jpeg2000' of digits; valid: jpeg"):
         loading.read_raw("digits")
 
 

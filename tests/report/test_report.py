@@ -162,7 +162,7 @@ def test_two_plain_tables_are_enough(folder, tmp_path):
     [
         ({"datasets": ["cifar100"]}, UnknownNameError, "unknown data set 'cifar100'"),
         ({"recipes": ["topologie"]}, UnknownNameError, "valid: topology, nb201"),
-        ({"against": "mup"}, UnknownNameError, r"unknown recipe in \S+ 'mup'"),
+        ({"against": "mup"}, UnknownNameError, r"unknown recipe 'mup' in \S+"),
         ({"against": "benchmark"}, InputError, "give --published"),
         ({"split": "x-test"}, UnknownNameError, "unknown split"),
         ({"epochs": 12}, InputError, "for 12 epochs"),
