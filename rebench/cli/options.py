@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -121,12 +121,12 @@ def settings_of(assignments: list[str] | None) -> dict[str, Any]:
     return settings
 
 
-def sweep_of(settings: Mapping[str, Any], **typed: Any) -> SweepSpec:
+def sweep_of(settings: dict[str, Any], **typed: Any) -> SweepSpec:
     """Return the sweep of a command line without a file: options first, then settings."""
     from rebench.runs import SweepSpec, with_settings
 
     usual = {"cells": {"indices": [0]}, "datasets": ["cifar10"], "recipes": ["nb201"], "seeds": [0]}
-    return with_settings(SweepSpec.model_validate(usual | typed), settings)
+    return with_settings(SweepSpec.model_validate(usual), typed | settings)
 
 
 def takes(**shared: Callable[..., object]) -> Callable[[Callable[..., None]], Callable[..., None]]:
