@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rebench.cli import options
 from rebench.cli.groups import App
-from rebench.cli.output import print_facts, print_json, print_rows
+from rebench.cli.output import print_facts, print_json, print_rows, say, span
 
 if TYPE_CHECKING:
     from cells import Cell
@@ -50,9 +51,12 @@ def show(
     dataset: Annotated[str, typer.Option(help="Data set of a measured rule.")] = "digits",
     seed: options.Seed = 0,
     assignments: options.Settings = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="One row for each layer, not for each kind of layer.")
+    ] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Show the learning rate of a cell, how it was computed, and the init of every layer.
+    """Show the learning rate of a cell, how it was computed, and the init of each kind of layer.
 
     Example: rebench recipe show topology 1696 --set skeleton.channels=16
     """
@@ -92,8 +96,10 @@ def show(
         {name: value for name, value in facts.items() if value is not None},
         title=f"{rule.spec.label} for cell {chosen.index}: {rule.summary}",
     )
-    typer.echo()
-    print_rows(layers, as_json=False)
+    kinds = layers if everything else _kinds(layers)
+    print_rows(kinds, as_json=False, title="\nlayers")
+    if len(kinds) < len(layers):
+        say("\nA row describes all layers of a kind and names the first. --all lists every layer.")
 
 
 def _completed(
@@ -115,9 +121,25 @@ def _completed(
     return rule.measure(net, cell, images, labels, generator), said
 
 
+def _kinds(layers: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return one row for the layers that differ only in their name and multiplier."""
+    kinds: dict[tuple[object, ...], list[dict[str, Any]]] = {}
+    for layer in layers:
+        kind = (layer[name] for name in ("shape", "degree", "init", "std"))
+        kinds.setdefault(tuple(kind), []).append(layer)
+    rows = []
+    for alike in kinds.values():
+        multipliers = [layer["multiplier"] for layer in alike]
+        low, high = min(multipliers), max(multipliers)
+        row = {"layers": len(alike), "first": alike[0]["layer"], **alike[0]}
+        del row["layer"]
+        rows.append(row | {"multiplier": low if low == high else span(low, high)})
+    return rows
+
+
 def _layer_rows(
     rule: Recipe, net: LayeredNet, cell: Cell, values: HyperParameters
-) -> list[dict[str, object]]:
+) -> list[dict[str, Any]]:
     inits = rule.layer_inits(net, cell)
     return [
         {

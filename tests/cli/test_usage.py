@@ -232,9 +232,7 @@ def test_two_mistakes_of_a_sweep_are_two_lines(tmp_path: Path, capsys):
     assert main(["sweep", "plan", str(sweep)]) == 2
     first, second = capsys.readouterr().err.splitlines()
     assert first == f"rebench: {sweep}: epochs: must be a whole number, got 'ten'"
-    assert second.startswith(
-        f"rebench: unknown key 'partitoin' of [slurm] in {sweep}; valid: part"
-    )
+    assert second.startswith(f"rebench: unknown key 'partitoin' of [slurm] in {sweep}; valid: part")
 
 
 def test_a_budget_beyond_the_table_is_cut_and_said(capsys):

@@ -77,6 +77,41 @@ def test_show_prints_a_page_for_every_recipe(name: str, capsys):
     assert "classifier" in page
 
 
+def _layers(capsys, *words: str) -> list[list[str]]:
+    """Return the words of each row below the headings."""
+    assert main(["recipe", "show", *words]) == 0
+    page = capsys.readouterr().out.partition("\nlayers\n")[2].partition("\n\n")[0]
+    return [line.split() for line in page.splitlines()[1:]]
+
+
+def test_show_prints_one_row_for_each_kind_of_layer(capsys):
+    # 15 cells of 3 edges with a convolution, and the layers of 2 residual blocks.
+    words = ["topology", "11", "--set", "skeleton.channels=4"]
+    assert [row[:5] for row in _layers(capsys, *words)] == [
+        ["1", "stem.0", "4x3x3x3", "27", "1"],
+        ["15", "cells.0.layers.0.op.1", "4x4x3x3", "36", "1"],
+        ["1", "cells.5.conv_a.op.1", "8x4x3x3", "36", "2"],
+        ["16", "cells.5.conv_b.op.1", "8x8x3x3", "72", "1"],
+        ["1", "cells.5.downsample.1", "8x4x1x1", "4", "2"],
+        ["1", "cells.11.conv_a.op.1", "16x8x3x3", "72", "2"],
+        ["16", "cells.11.conv_b.op.1", "16x16x3x3", "144", "1"],
+        ["1", "cells.11.downsample.1", "16x8x1x1", "8", "2"],
+        ["1", "classifier", "10x16", "16", "-"],
+    ]
+    every = _layers(capsys, *words, "--all")
+    assert len(every) == 1 + 15 * 3 + 2 * 3 + 1
+
+
+def test_show_prints_the_range_of_different_multipliers(capsys):
+    sizes = "skeleton.channels=2 skeleton.cells_per_stage=2 protocol.batch_size=8"
+    words = ["fsc", "1696", *(word for size in sizes.split() for word in ("--set", size))]
+    every = {row[0]: float(row[-1]) for row in _layers(capsys, *words, "--all")}
+    [row] = [row for row in _layers(capsys, *words) if row[1] == "cells.0.layers.1.op.1"]
+    both = sorted(every[f"cells.{cell}.layers.1.op.1"] for cell in (0, 1))
+    assert (row[0], row[-2]) == ("2", "to")
+    assert [float(row[-3]), float(row[-1])] == pytest.approx(both, abs=0.05)
+
+
 # What each rule looks at besides the graph. There are 1,437 digits to train on.
 LOOKED_AT = {
     "topology": None,
