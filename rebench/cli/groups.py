@@ -3,23 +3,38 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Final
 
 import typer
-from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
+from typer.core import TyperCommand, TyperGroup
 from typer.models import CommandFunctionType as F
 
 __all__ = ["App", "CommandGroup"]
 
+# Parts of Typer's help, and what help shows instead. An argument's name says enough.
+_PLAIN: Final = {
+    r"^([^-].*) <.*": r"\1",
+    r"<(list\[)?str\]?>": "TEXT",
+    r"<(list\[)?(int|float)( range)?\]?>": "N",
+    "<path>": "PATH",
+    r"(\S+)<=x<=([^];]+)": r"\1 to \2",
+    "x>=": "at least ",
+}
 
-class _Reader(NamedTuple):
-    """Parser of command-line values that needs no pydantic for texts and default values.
+
+def _plain(text: str) -> str:
+    for theirs, ours in _PLAIN.items():
+        text = re.sub(theirs, ours, text)
+    return text
+
+
+class _Reader:
+    """Parser of a value that needs no pydantic for texts and default values.
 
     Typer parses every value with pydantic. The import of pydantic takes a third of a short command.
     """
-
-    of_typer: Callable[[], Any]
 
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
         many = param.multiple or param.nargs == -1
@@ -27,37 +42,37 @@ class _Reader(NamedTuple):
             return () if many else None
         if param.type_descriptor.annotation in (str, list[str]) or value == param.default:
             return list(value) if many else value
-        return self.of_typer().coerce(value, param=param, ctx=ctx)
+        param._runtime_param = None  # noqa: SLF001 - then Typer makes its own parser
+        return param.get_runtime_param().coerce(value, param=param, ctx=ctx)
 
 
-class _Argument(TyperArgument):
-    def get_runtime_param(self) -> Any:
-        return _Reader(super().get_runtime_param)
+class _Light:
+    """Command or group whose values are parsed by the class above."""
 
-
-class _Option(TyperOption):
-    def get_runtime_param(self) -> Any:
-        return _Reader(super().get_runtime_param)
-
-
-def _light(params: list[Any]) -> list[Any]:
-    """Give parameters the classes above; Typer has no setting for this."""
-    for param in params:
-        param.__class__ = _Option if isinstance(param, TyperOption) else _Argument
-    return params
-
-
-class _Command(TyperCommand):
     def get_params(self, ctx: Any) -> list[Any]:
-        return _light(super().get_params(ctx))
+        params: list[Any] = super().get_params(ctx)  # type: ignore[misc]  # of Typer
+        for param in params:
+            param._runtime_param = _Reader()  # noqa: SLF001 - Typer has no setting for this
+        return params
 
 
-class CommandGroup(TyperGroup):
+class _Command(_Light, TyperCommand):
+    """Command whose help names values like TEXT and N instead of Python's types."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the lists of arguments and options for help."""
+        params = sorted(self.get_params(ctx), key=lambda param: param.param_type_name)
+        for kind, listed in itertools.groupby(params, lambda param: param.param_type_name):
+            records = filter(None, (param.get_help_record(ctx) for param in listed))
+            rows = [(_plain(name), _plain(text)) for name, text in records]
+            if kind == "argument":  # the usage line shows which are required
+                rows = [(name, text.removesuffix("  [required]")) for name, text in rows]
+            with formatter.section(f"{kind.title()}s"):
+                formatter.write_dl(rows)
+
+
+class CommandGroup(_Light, TyperGroup):
     """Group that lists its commands by panel, with the complete first sentence of each help."""
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        """Return the parameters of typer, with the classes above."""
-        return _light(super().get_params(ctx))
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the list of commands for help; Typer's version cuts sentences and has no panels."""
