@@ -23,7 +23,7 @@ app = App(help="List and download image data sets.")
 def list_datasets(
     dataset: Annotated[
         str | None,
-        typer.Argument(help="One data set, to check and read its files."),
+        typer.Argument(metavar="DATASET", help="Data set whose files are checked and read."),
     ] = None,
     data_root: options.DataRoot = None,
     as_json: options.AsJson = False,
@@ -56,7 +56,7 @@ def list_datasets(
 def fetch_dataset(
     dataset: Annotated[
         str,
-        typer.Argument(help="A name in `rebench data list`."),
+        typer.Argument(metavar="DATASET", help="Name in `rebench data list`."),
     ],
     data_root: options.DataRoot = None,
 ) -> None:

@@ -39,7 +39,7 @@ def demo(
         int, typer.Option(min=2, max=len(CELLS), help="Number of cells to train.")
     ] = len(CELLS),
     epochs: Annotated[int, typer.Option(min=1, help="Epochs of each training.")] = 4,
-    draws: Annotated[int, typer.Option(min=20, help="Bootstrap draws and simulated runs.")] = 1000,
+    draws: Annotated[int, typer.Option(min=20, help="Number of bootstrap draws.")] = 1000,
 ) -> None:
     """Train a sample of cells under three recipes, rank them, write a report.
 

@@ -44,7 +44,7 @@ __all__ = [
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 CellName = Annotated[
     str,
-    typer.Argument(metavar="CELL", help="An index, an architecture string or a code."),
+    typer.Argument(metavar="CELL", help="Index (0 to 15624), code or architecture of a cell."),
 ]
 DataRoot = Annotated[
     Path | None, typer.Option(envvar="REBENCH_DATA", help="Folder of image data sets.")
@@ -62,20 +62,20 @@ Draws = Annotated[
 Epochs = Annotated[int | None, typer.Option(min=1, help="Number of epochs (default: the largest).")]
 Force = Annotated[bool, typer.Option("--force", help="Replace existing files.")]
 PastRun = Annotated[
-    Path | None, typer.Option("--from", help="Run to take the times of trials from.")
+    Path | None, typer.Option("--from", help="Run with the times of similar trials.")
 ]
 Published = Annotated[
     str | None,
-    typer.Option(envvar="REBENCH_BENCHMARK", help="The ingested benchmark, or another table."),
+    typer.Option(envvar="REBENCH_BENCHMARK", help="Table of published accuracies, such as nb201."),
 ]
 Recipe = Annotated[
     str | None,
-    typer.Option(help="Recipe to take from a table of several recipes."),
+    typer.Option(help="Recipe to select from a table of several recipes."),
 ]
-RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="The run's folder.")]
+RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of the run.")]
 RunOption = Annotated[
     Path | None,
-    typer.Option("--run", help="The run's folder (default: runs/NAME next to the sweep)."),
+    typer.Option("--run", help="Folder of the run (default: runs/NAME next to the sweep)."),
 ]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of all random draws.")]
 Settings = Annotated[
@@ -83,8 +83,8 @@ Settings = Annotated[
     typer.Option(
         "--set",
         metavar="KEY=VALUE",
-        help="New value for a key of the sweep, such as slurm.partition=gpu, or a TOML file of"
-        " such values; repeatable.",
+        help="Value for a key of the sweep, such as slurm.partition=gpu, or a TOML file of values;"
+        " repeatable.",
     ),
 ]
 Split = Annotated[
@@ -95,12 +95,14 @@ TableName = Annotated[
     str,
     typer.Argument(
         metavar="TABLE",
-        help="A run, a file or a released table; NAME@RECIPE takes one recipe.",
+        help="Released table, run folder or file; NAME@RECIPE selects a recipe.",
     ),
 ]
-TrialsPerJob = Annotated[int | None, typer.Option(min=1, help="Trials per job (default: by time).")]
+TrialsPerJob = Annotated[
+    int | None, typer.Option(min=1, help="Trials per job (default: chosen by their time).")
+]
 TrustFolder = Annotated[
-    bool, typer.Option("--trust-folder", help="Run code from a folder open to other users.")
+    bool, typer.Option("--trust-folder", help="Accept a folder that other users can write to.")
 ]
 
 

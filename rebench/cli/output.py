@@ -17,6 +17,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeGuard
 
 import typer
@@ -59,9 +60,16 @@ def _width(*, err: bool = False) -> int:
 
 
 def print_rows(
-    rows: pd.DataFrame | Iterable[Mapping[str, object]], *, as_json: bool, title: str | None = None
+    rows: pd.DataFrame | Iterable[Mapping[str, object]],
+    *,
+    as_json: bool,
+    title: str | None = None,
+    headings: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
-    """Print a frame, or rows of equal headings, as a table or as a JSON list of objects."""
+    """Print a frame, or rows of equal headings, as a table or as a JSON list of objects.
+
+    A table has `headings` for the names of columns; of an interval, for the name of its low end.
+    """
     listed: list[Any] = frame_rows(rows) if _is_frame(rows) else list(rows)
     if as_json:
         print_json(listed)
@@ -71,7 +79,7 @@ def print_rows(
         return
     if title:
         say(title)
-    shown = [_with_intervals(row) for row in listed]
+    shown = [_with_intervals(row, headings) for row in listed]
     texts = {name: _column_texts([row[name] for row in shown]) for name in shown[0]}
     columns = [
         ScreenColumn(
@@ -186,15 +194,17 @@ def as_text(value: object, decimals: int | None = None) -> str:
     return printable(str(value))
 
 
-def _with_intervals(row: Mapping[str, object]) -> dict[str, object]:
+def _with_intervals(row: Mapping[str, object], headings: Mapping[str, str]) -> dict[str, object]:
     """Return a row in which the columns of a low and a high end are one interval."""
     shown: dict[str, object] = {}
     for name, value in row.items():
         before, _, end = name.rpartition("low")
         if not end and f"{before}high" in row and (not before or before[-1] in " _"):
-            shown["its 95 %" if "95 %" in shown else "95 %"] = span(value, row[f"{before}high"])
+            usual = "its 95 %" if "95 %" in shown else "95 %"
+            digits = 0 if isinstance(value, int) else 2
+            shown[headings.get(name, usual)] = span(value, row[f"{before}high"], digits)
         elif not (name.endswith("high") and f"{name[:-4]}low" in row):
-            shown[name] = value
+            shown[headings.get(name, name)] = value
     return shown
 
 

@@ -5,21 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias, cast, get_args
 
 import typer
 
 from rebench.analysis.choices import TOP_PERCENT, Choices, Selection
 from rebench.cli import options
 from rebench.cli.output import frame_rows, print_rows, progress, say
-from rebench.cli.reliability import print_reliability
+from rebench.cli.reliability import of_one_data_set, print_reliability
 from rebench.errors import InputError
 from rebench.printable import printable
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from rebench.analysis import Accuracies, Reranking, Study
+    from rebench.analysis import Reranking, Study
     from rebench.report.figures.style import Drawing
 
 __all__ = ["rank", "report"]
@@ -30,7 +30,6 @@ Format: TypeAlias = Literal["table", "csv", "json", "latex", "md"]
 
 
 def choices(
-    published: options.Published = None,
     dataset: Annotated[
         list[str] | None,
         typer.Option(help="Data set to compare; repeatable (default: all)."),
@@ -43,9 +42,10 @@ def choices(
         str | None,
         typer.Option(
             help="Baseline: benchmark, or a recipe of the table such as mup "
-            "(default: the table's nb201 or fixed, then the published table)."
+            "(default: nb201, fixed or the published table)."
         ),
     ] = None,
+    published: options.Published = None,
     split: options.Split = None,
     epochs: options.Epochs = None,
     top: Annotated[str, typer.Option(help="Values of K in percent, comma-separated.")] = _ALL_TOP,
@@ -93,7 +93,9 @@ def rank(
     ] = None,
     across: Annotated[
         Literal["recipes", "datasets"] | None,
-        typer.Option(help="Compare all recipes, or all data sets, of the table with each other."),
+        typer.Option(
+            metavar="KIND", help="Compare all `recipes` or all `datasets` of the table pairwise."
+        ),
     ] = None,
     figure: Annotated[
         Path | None,
@@ -107,7 +109,12 @@ def rank(
     ] = None,
     force: options.Force = False,
     output: Annotated[
-        Format, typer.Option("--format", help="Output format; csv and json contain all columns.")
+        Format,
+        typer.Option(
+            "--format",
+            metavar="FORMAT",
+            help="table, csv, json, latex or md; csv and json contain all columns.",
+        ),
     ] = "table",
     as_json: options.AsJson = False,
 ) -> None:
@@ -128,8 +135,7 @@ def rank(
     for path in _files(figure, out):
         options.refuse_existing(path, force)
     if across is not None:
-        if second is not None:
-            raise InputError("--across compares the contents of one table: leave the second out")
+        _check_across(second, chosen, output)
         _print_matrices(table, across, chosen, figure or out, output)
         return
     if out is not None:
@@ -184,7 +190,15 @@ def _print_rerankings(rerankings: Sequence[Reranking], output: Format) -> None:
     from rebench.analysis.rank_table import alike, as_latex, as_markdown, caption_of, rank_table
 
     if output in ("json", "csv"):
-        _print_all_columns(rerankings, output)
+        rows = [
+            {"dataset": reranking.dataset, "recipe": reranking.after.name, **row}
+            | {"against": reranking.before.name, "differs_by": reranking.contrast}
+            | {"p_adjusted": reranking.p_adjusted, "comparisons": reranking.comparisons}
+            | {"n_classes": int(reranking.improvement["n_classes"])}
+            for reranking in rerankings
+            for row in frame_rows(reranking.frame().round(4))
+        ]
+        _print_values(rows, output)
         return
     groups = alike(rerankings)
     for number, group in enumerate(groups, start=1):
@@ -209,19 +223,6 @@ def _print_group(group: Sequence[Reranking]) -> None:
     print_rows(rows, as_json=False, title=title)
     say(legend(group))
     say(f"\n{verdict}\n")
-
-
-def _print_all_columns(rerankings: Sequence[Reranking], output: Format) -> None:
-    """Print every column of every comparison at every K as JSON or CSV."""
-    rows = [
-        {"dataset": reranking.dataset, "recipe": reranking.after.name, **row}
-        | {"against": reranking.before.name, "differs_by": reranking.contrast}
-        | {"p_adjusted": reranking.p_adjusted, "comparisons": reranking.comparisons}
-        | {"n_classes": int(reranking.improvement["n_classes"])}
-        for reranking in rerankings
-        for row in frame_rows(reranking.frame().round(4))
-    ]
-    _print_values(rows, output)
 
 
 def _print_values(rows: list[dict[str, object]], output: Format) -> None:
@@ -276,12 +277,8 @@ def _compared(first: str, second: str, against_dataset: str | None, chosen: Choi
         second,
         dataset=next(iter(chosen.datasets), None),
         against_dataset=against_dataset,
-        split=chosen.split,
-        epochs=chosen.epochs,
-        top_percent=chosen.top_percent,
         by=chosen.by,
-        draws=chosen.draws,
-        seed=chosen.seed,
+        **of_one_data_set(chosen),
     )
 
 
@@ -297,6 +294,19 @@ def _study(table: str, chosen: Choices) -> Study:
     return study(read_rows(table), chosen, name=table, published=published)
 
 
+def _check_across(second: str | None, chosen: Choices, output: Format) -> None:
+    """Refuse a second table and options that --across cannot use."""
+    sides = get_args(Selection)
+    for wrong, message in (
+        (second, "--across compares the contents of one table: leave the second out"),
+        (chosen.against, "--across compares all with all: leave --against out"),
+        (output in ("latex", "md"), f"--across prints table, csv or json, got --format {output}"),
+        (chosen.by not in sides, f"with --across, --by takes {', '.join(sides)}, got {chosen.by}"),
+    ):
+        if wrong:
+            raise InputError(message)
+
+
 def _print_matrices(
     table: str,
     across: Literal["recipes", "datasets"],
@@ -305,10 +315,18 @@ def _print_matrices(
     output: Format,
 ) -> None:
     """Print tau between every two recipes or data sets of a table."""
-    from rebench.analysis.matrix import tau_matrix
+    from rebench.analysis.matrix import read_rankings, tau_matrix
+    from rebench.tables.opening import read_rows
 
-    side = _side(chosen.by)
-    tables = _rankings(table, across, chosen, output)
+    side = cast("Selection", chosen.by)
+    tables = read_rankings(
+        read_rows(table),
+        across,
+        datasets=chosen.datasets,
+        recipes=chosen.recipes,
+        split=chosen.split,
+        epochs=chosen.epochs,
+    )
     of = "dataset" if across == "recipes" else "recipe"
     # Of all K that are computed if none was asked for, the screen shows all cells only.
     asked = chosen.top_percent
@@ -327,48 +345,14 @@ def _print_matrices(
             for percent in percents:
                 _print_matrix(known[known["top_percent"] == percent], names, shared, percent)
         if out is not None and names:
-            _draw_matrix(whole, shared, out, number if len(tables) > 1 else 0)
+            from rebench.report.figures.ranking import draw_tau_matrix  # loads matplotlib
+
+            several = f"{out.stem}-{number}{out.suffix}" if len(tables) > 1 else out.name
+            _save(draw_tau_matrix(whole, shared), out.with_name(several))
         for note in notes:
             say(note, err=True)
     if output != "table":
         _print_values(page, output)
-
-
-def _rankings(
-    table: str, across: Literal["recipes", "datasets"], chosen: Choices, output: Format
-) -> dict[str, dict[str, Accuracies]]:
-    """Return the rankings of a table that are compared with each other."""
-    from rebench.analysis.matrix import read_rankings
-    from rebench.tables.opening import read_rows
-
-    if chosen.against is not None:
-        raise InputError("--across compares all with all: leave --against out")
-    if output in ("latex", "md"):
-        raise InputError(f"--across prints table, csv or json, got --format {output}")
-    return read_rankings(
-        read_rows(table),
-        across,
-        datasets=chosen.datasets,
-        recipes=chosen.recipes,
-        split=chosen.split,
-        epochs=chosen.epochs,
-    )
-
-
-def _draw_matrix(pairs: pd.DataFrame, shared: str, path: Path, number: int) -> None:
-    """Save the figure of a matrix; of several matrices, with its number in the name."""
-    from rebench.report.figures.ranking import draw_tau_matrix
-
-    numbered = path.with_name(f"{path.stem}-{number}{path.suffix}") if number else path
-    _save(draw_tau_matrix(pairs, shared), numbered)
-
-
-def _side(by: str) -> Selection:
-    """Return which of two rankings selects the top K %; --across knows no third."""
-    for known in get_args(Selection):
-        if by == known:
-            return known
-    raise InputError(f"with --across, --by takes {', '.join(get_args(Selection))}, got {by}")
 
 
 def _print_matrix(pairs: pd.DataFrame, names: list[str], shared: str, percent: float) -> None:

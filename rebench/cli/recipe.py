@@ -48,7 +48,9 @@ def show(
         str, typer.Argument(metavar="RECIPE", help="A recipe, such as 'topology(degree=target)'.")
     ],
     cell: options.CellName,
-    dataset: Annotated[str, typer.Option(help="Data set of a measured rule.")] = "digits",
+    dataset: Annotated[
+        str, typer.Option(help="Data set for recipes that measure a network.")
+    ] = "digits",
     seed: options.Seed = 0,
     assignments: options.Settings = None,
     everything: Annotated[

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rebench.cli.output import frame_rows, print_rows, say
 from rebench.errors import InputError
@@ -11,15 +11,21 @@ if TYPE_CHECKING:
     from rebench.analysis import Reliability
     from rebench.analysis.choices import Choices
 
-__all__ = ["print_reliability"]
+__all__ = ["of_one_data_set", "print_reliability"]
+
+
+def of_one_data_set(chosen: Choices) -> dict[str, Any]:
+    """Return the arguments of an analysis of one data set."""
+    names = ("split", "epochs", "top_percent", "draws", "seed")
+    return {name: getattr(chosen, name) for name in names}
 
 
 def print_reliability(table: str, chosen: Choices, *, as_json: bool) -> bool:
     """Print seed tau at each K and the number of cells that may be the best, per data set.
 
     Returns:
-        Whether it was printed: false where the table holds several recipes, or another table or
-        recipe to compare with was named.
+        False if the table has several recipes, or if another table or recipe was named. Then
+        nothing was printed.
     """
     if chosen.published or chosen.against or chosen.recipes:
         return False
@@ -30,23 +36,12 @@ def print_reliability(table: str, chosen: Choices, *, as_json: bool) -> bool:
         return False
     [opened] = tables.values()
     if chosen.by != "benchmark":
-        raise InputError(f"--by {chosen.by} needs two rankings, and {table} holds one recipe")
+        raise InputError(f"--by {chosen.by} needs two rankings, but {table} has one recipe")
     held = {key.dataset: opened.has_runs(key) for key in opened.run_keys}
     asked = chosen.datasets or [
         name for name, runs in held.items() if runs or not any(held.values())
     ]
-    found = [
-        reliability(
-            opened,
-            dataset=dataset,
-            split=chosen.split,
-            epochs=chosen.epochs,
-            top_percent=chosen.top_percent,
-            draws=chosen.draws,
-            seed=chosen.seed,
-        )
-        for dataset in asked
-    ]
+    found = [reliability(opened, dataset=name, **of_one_data_set(chosen)) for name in asked]
     if as_json:
         print_rows([row for each in found for row in _rows(each)], as_json=True)
         return True

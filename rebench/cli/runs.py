@@ -31,25 +31,25 @@ def submit(
         Path,
         typer.Argument(
             metavar="SWEEP|RUN",
-            help="The sweep's TOML file; or the folder of a run, to send what it still lacks.",
+            help="TOML file of the sweep, or folder of a run to submit again.",
         ),
     ],
     cluster: Annotated[
         str | None,
-        typer.Option(help="slurm, local or debug (default: slurm; of a run, as last time)."),
+        typer.Option(help="slurm, local or debug (default: slurm, or as last time)."),
     ] = None,
     run: options.RunOption = None,
     assignments: options.Settings = None,
     accept_change: Annotated[
-        bool, typer.Option("--accept-change", help="Go on with a sweep that has changed.")
+        bool, typer.Option("--accept-change", help="Accept a sweep that has changed.")
     ] = False,
     retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="Send failed trials as well.")
+        bool, typer.Option("--retry-failed", help="Submit failed trials again.")
     ] = False,
     data_root: options.DataRoot = None,
     past: options.PastRun = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the script and send nothing.")
+        bool, typer.Option("--dry-run", help="Print the job script; submit nothing.")
     ] = False,
     trials_per_job: options.TrialsPerJob = None,
     trust_folder: options.TrustFolder = False,
@@ -62,10 +62,10 @@ def submit(
     ] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Send every trial that has no record, no live job and no failure; safe to repeat.
+    """Submit the trials without a record, a live job or a failure; safe to repeat.
 
-    Of a run's folder, trials that are lost or were never sent are asked for as when last
-    submitted. `rebench watch RUN --resubmit` goes on sending until nothing is left.
+    For the folder of a run, lost and pending trials are submitted with the settings of the last
+    submission. `rebench watch RUN --resubmit` repeats this until no trial is left.
 
     Example: rebench submit my-sweep.toml --cluster slurm
     """
@@ -180,11 +180,11 @@ def status(
     trials: Annotated[bool, typer.Option("--trials", help="List every trial.")] = False,
     state: Annotated[
         str | None,
-        typer.Option(help="List the trials in this state."),
+        typer.Option(help="List the trials in this state, such as failed."),
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Show what is done, running, queued, failed (and why), lost and pending.
+    """Count the trials in each state, and show why trials failed or were lost.
 
     Example: rebench status runs/my-sweep --state failed
     """
@@ -205,16 +205,16 @@ def status(
 
 def watch(
     run: options.RunFolder,
-    every_s: Annotated[float, typer.Option(min=0.2, help="Seconds between looks.")] = 10.0,
+    every_s: Annotated[float, typer.Option(min=0.2, help="Seconds between two updates.")] = 10.0,
     resubmit: Annotated[
-        bool, typer.Option("--resubmit", help="Send what is pending or lost, until nothing is.")
+        bool, typer.Option("--resubmit", help="Submit pending and lost trials until none is left.")
     ] = False,
     trust_folder: options.TrustFolder = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Show the status until nothing runs and nothing waits; exit 1 if trials are missing then.
+    """Show the status until no job runs or waits; exit with 1 if trials are missing then.
 
-    With --json, print the last status alone.
+    With --json, only the last status is printed.
 
     Example: rebench watch runs/my-sweep --resubmit
     """
@@ -229,7 +229,7 @@ def watch(
     last = ""
 
     def show(status: Status) -> None:
-        """On a terminal all of it anew, elsewhere a line where it has changed."""
+        """Print the whole status on a terminal; elsewhere, a line when it has changed."""
         nonlocal last
         if as_json:
             return
@@ -244,7 +244,7 @@ def watch(
     try:
         ended = follow(opened, show, every_s=every_s, send=send, tell=warn)
     except KeyboardInterrupt:
-        warn(f"its jobs go on; `rebench cancel {run}` asks them to checkpoint and to end")
+        warn(f"the jobs continue; `rebench cancel {run}` asks them to checkpoint and end")
         raise
     if as_json:
         _print_status(ended, as_json=True)
@@ -255,12 +255,15 @@ def watch(
 def logs(
     run: options.RunFolder,
     trial: Annotated[
-        str, typer.Argument(help="A trial's id, as `rebench status --trials` lists it.")
+        str,
+        typer.Argument(metavar="TRIAL", help="Id of a trial; `rebench status --trials` lists ids."),
     ],
-    lines: Annotated[int, typer.Option("-n", "--lines", min=1, help="Lines of each log.")] = 50,
+    lines: Annotated[
+        int, typer.Option("-n", "--lines", min=1, help="Number of lines of each log.")
+    ] = 50,
     as_json: options.AsJson = False,
 ) -> None:
-    """Show what was printed about a trial, the latest job last.
+    """Show the lines of logs about a trial, the latest job last.
 
     Example: rebench logs runs/my-sweep 0123456789abcdef
     """
@@ -273,9 +276,9 @@ def logs(
         print_rows(rows, as_json=True)
         return
     if not printed:
-        typer.echo("no job that was given this trial has printed anything yet")
+        typer.echo("no job with this trial has printed anything yet")
     for part in printed:
-        note = "" if part.about_trial else " (nothing about this trial: its job's last lines)"
+        note = "" if part.about_trial else " (no line about this trial: the last lines of its job)"
         typer.echo(printable(f"==> {part.log} <=={note}"))
         typer.echo(printable("\n".join(part.lines[-lines:])))
 
@@ -283,11 +286,11 @@ def logs(
 def cancel(
     run: options.RunFolder,
     job: Annotated[
-        list[str] | None, typer.Option(help="Only this job, as status names it; repeatable.")
+        list[str] | None, typer.Option(help="Only this job, as in `rebench status`; repeatable.")
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Cancel the live jobs of a run; `rebench submit RUN` takes up where they stopped.
+    """Cancel the live jobs of a run; `rebench submit RUN` resumes them.
 
     Example: rebench cancel runs/my-sweep
     """
@@ -307,17 +310,17 @@ def collect(
         bool,
         typer.Option(
             "--quarantine",
-            help="Set damaged and conflicting lines aside; their trials are pending again.",
+            help="Move damaged and conflicting lines aside; their trials become pending.",
         ),
     ] = False,
     partial: Annotated[
-        bool, typer.Option("--partial", help="Be content with a part of the sweep's trials.")
+        bool, typer.Option("--partial", help="Exit with 0 even if trials have no record.")
     ] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Build results.parquet and curves.parquet from the records of a run.
 
-    Where a trial of the sweep has no record, the tables hold the others and the exit code is 1.
+    If trials of the sweep have no record, the tables contain the others and the exit code is 1.
 
     Example: rebench collect runs/my-sweep
     """
@@ -344,7 +347,7 @@ def collect(
     print_rows([row], as_json=as_json)
     if made.missing:
         have = f"{made.asked - made.missing} of {made.asked} trials have a record"
-        warn(f"{have}; `rebench submit` trains the others, --partial says that these are enough")
+        warn(f"{have}; `rebench submit` trains the others, --partial accepts the table as it is")
         raise typer.Exit(0 if partial else 1)
 
 
@@ -375,11 +378,11 @@ def _print_reasons(status: Status) -> None:
         such = f"{example.trial_id}, job {example.job or '-'}, log {example.log or '-'}"
         say(f"such as {such}", indent="  ")
     if any(trial.state == "queued" for trial in troubles):
-        typer.echo("\nqueued trials with such a reason do not start by themselves")
+        typer.echo("\nqueued trials with this reason do not start without a change")
     if any(trial.state == "lost" for trial in troubles):
-        typer.echo("\nlost trials are sent again by `rebench submit RUN`")
+        typer.echo("\n`rebench submit RUN` submits lost trials again")
     if any(trial.state == "failed" for trial in troubles):
-        typer.echo("\nfailed trials are sent again by `rebench submit RUN --retry-failed`")
+        typer.echo("\n`rebench submit RUN --retry-failed` submits failed trials again")
 
 
 def _is_trouble(trial: TrialStatus) -> bool:

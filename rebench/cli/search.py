@@ -11,7 +11,7 @@ import typer
 
 from rebench.cli import options
 from rebench.cli.groups import App
-from rebench.cli.output import frame_rows, print_json, print_rows, progress, say, span, warn
+from rebench.cli.output import print_json, print_rows, progress, say, warn
 from rebench.errors import InputError
 from rebench.search.proxy_names import NET_PROXIES, PROXY_SOURCE
 
@@ -25,13 +25,14 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 
-app = App(help="NAS algorithms on any table.")
+app = App(help="Run and compare NAS algorithms on any table.")
 
 # Images that networks are scored on, as in the papers of zero-cost proxies.
 _IMAGES: Final = 64
 
-_INTERVALS: Final = {"low": "95 % CI", "other_seeds_low": "with other seeds (95 %)"}
 _HEADINGS: Final = {
+    "low": "95 % CI",
+    "other_seeds_low": "with other seeds (95 %)",
     "rank_before": "rank on the first table",
     "rank_after": "rank on the second table",
     "profit": "places gained",
@@ -53,34 +54,33 @@ class Searching:
     recipe: options.Recipe = None
     epochs: Annotated[
         list[int] | None,
-        typer.Option(help="Epochs of a fidelity; repeat for more. Default: all in the table."),
+        typer.Option(help="Epochs of a fidelity; repeatable (default: all in the table)."),
     ] = None
     fidelity: Annotated[
         Literal["runs", "curve"],
         typer.Option(
-            help="Fidelities of Hyperband and BOHB: separate runs of several lengths, or epochs of "
-            "one run's curve, as in the benchmark authors' protocol (choose them with --epochs; "
-            "default: all, a third, a ninth).",
+            help="Low fidelities of Hyperband and BOHB: separate runs with fewer epochs, or early "
+            "epochs of one curve, as in the benchmark's papers (1/3 and 1/9, or --epochs).",
         ),
     ] = "runs"
     on_test: Annotated[
         bool,
-        typer.Option("--on-test", help="Search on test accuracy, even with validation accuracy."),
+        typer.Option("--on-test", help="Search on test accuracy, not validation accuracy."),
     ] = False
     signal: Annotated[
         str | None,
-        typer.Option(help="Another table to search on, such as the published one with short runs."),
+        typer.Option(help="Other table with the accuracies that algorithms see."),
     ] = None
     times: Annotated[
         str | None,
-        typer.Option(help="Another table that gives the times, if the table has none."),
+        typer.Option(help="Other table with training times, if this table has none."),
     ] = None
     trained: Annotated[
         Path | None,
         typer.Option(
             metavar="RUN",
-            help="Give predictors the proxies of the networks kept by this run; only their cells "
-            "are searched.",
+            help="Run with kept networks: predictors see their proxies, and only their cells are "
+            "searched.",
         ),
     ] = None
 
@@ -116,7 +116,7 @@ class Spending:
     ] = None
     evaluations: Annotated[
         float | None,
-        typer.Option(help="Budget in runs at the signal's epochs, instead of seconds.", min=1),
+        typer.Option(help="Budget as a number of trainings, instead of --seconds.", min=1),
     ] = None
 
     def budget(self, tables: Sequence[SearchTable]) -> Budget:
@@ -154,7 +154,7 @@ def list_algorithms(as_json: options.AsJson = False) -> None:
 def run(
     algorithm: Annotated[
         str,
-        typer.Argument(help="One of `rebench search list`."),
+        typer.Argument(metavar="ALGORITHM", help="Name in `rebench search list`."),
     ],
     table: options.TableName,
     *,
@@ -211,19 +211,19 @@ def compare_tables(
         list[str],
         typer.Argument(
             metavar="TABLE [TABLE]",
-            help="One table, or two to compare; NAME@RECIPE takes one recipe.",
+            help="One or two tables; NAME@RECIPE selects a recipe.",
         ),
     ],
     algorithm: Annotated[
         list[str] | None,
-        typer.Option(help="Repeat for more. Default: all of them."),
+        typer.Option(help="Name in `rebench search list`; repeatable (default: all)."),
     ] = None,
     *,
     how: Searching,
     spending: Spending,
     repeats: Repeats = 500,
     reruns: Annotated[
-        int, typer.Option(help="Resampled tables to search, for the seed baseline.", min=0)
+        int, typer.Option(help="Number of resampled tables for the seed baseline.", min=0)
     ] = 0,
     out: Annotated[
         Path | None, typer.Option(help="Name of the figures to save, without a suffix.")
@@ -290,16 +290,18 @@ def proxies(
     recipe: options.Recipe = None,
     proxy: Annotated[
         list[str] | None,
-        typer.Option(help=f"Score networks, too: {', '.join(NET_PROXIES)}, all; repeatable."),
+        typer.Option(help=f"Also score networks by {', '.join(NET_PROXIES)} or all; repeatable."),
     ] = None,
-    cells: Annotated[int, typer.Option(help="How many cells, at most, to build.", min=4)] = 200,
-    images: Annotated[int, typer.Option(help="Images in the batch.", min=1)] = _IMAGES,
+    cells: Annotated[int, typer.Option(help="Largest number of networks to score.", min=4)] = 200,
+    images: Annotated[int, typer.Option(help="Number of images in the batch.", min=1)] = _IMAGES,
     images_of: Annotated[
         str | None, typer.Option(help="Data set of the images (default: the table's).")
     ] = None,
     trained: Annotated[
         Path | None,
-        typer.Option(metavar="RUN", help="Score a run's kept networks; without --proxy by all."),
+        typer.Option(
+            metavar="RUN", help="Score the networks kept by this run; default of --proxy: all."
+        ),
     ] = None,
     assignments: options.Settings = None,
     data_root: options.DataRoot = None,
@@ -308,9 +310,9 @@ def proxies(
 ) -> None:
     """Rank the cells without training: parameters, FLOPs, path statistics; NASWOT and others.
 
-    Parameters and FLOPs are the baselines. With --proxy a random sample of the cells is built,
-    initialised and scored on one batch of real images; every proxy is then ranked on that sample.
-    With --trained the sample is of the cells with networks kept by a run, those of the first seed.
+    Parameters and FLOPs are the baselines. With --proxy, a random sample of the cells is built,
+    initialised and scored on one batch of images; all proxies are then ranked on this sample.
+    With --trained, the networks that a run has kept are scored, for its first seed.
 
     Example: rebench search proxies mini@fixed --proxy naswot --cells 50
     """
@@ -377,19 +379,7 @@ def _print_sections(
         if len(frame):
             alone = "table" in frame and len(set(frame["table"])) == 1
             shown = frame.drop(columns="table") if alone else frame
-            rows = [_with_intervals(row) for row in frame_rows(shown)]
-            print_rows(rows, as_json=False, title=title)
+            print_rows(shown, as_json=False, title=title, headings=_HEADINGS)
             typer.echo()
     for note in notes:
         say(note)
-
-
-def _with_intervals(row: Mapping[str, object]) -> dict[str, object]:
-    """Return a row under headings for people, low and high ends as one interval."""
-    shown: dict[str, object] = {}
-    for name, value in row.items():
-        if name in _INTERVALS:
-            shown[_INTERVALS[name]] = span(value, row[name.replace("low", "high")])
-        elif name.replace("high", "low") not in _INTERVALS:
-            shown[_HEADINGS.get(name, name)] = value
-    return shown

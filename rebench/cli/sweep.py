@@ -35,19 +35,20 @@ app = App(help="Write a sweep's file; list its trials and estimate its cost.")
 
 @app.command()
 def new(
-    out: Annotated[Path, typer.Option(help="The file to write.")] = Path("sweep.toml"),
+    out: Annotated[Path, typer.Option(help="File to write.")] = Path("sweep.toml"),
     machine: Annotated[
         Machine | None,
         typer.Option(
             "--for",
-            help="Machine to train the sweep on (default: SLURM if it answers, else this machine).",
+            metavar="MACHINE",
+            help="laptop, slurm-gpu or slurm-cpu (default: SLURM if it answers, else laptop).",
         ),
     ] = None,
     cluster_files: Annotated[
         bool,
         typer.Option(
             "--cluster-files",
-            help="Also write files to adapt for SLURM: a whole sweep in one job, a container.",
+            help="Also write examples for SLURM: a sweep in one job, a container.",
         ),
     ] = False,
     force: options.Force = False,
@@ -76,29 +77,31 @@ def new(
 
 @app.command()
 def plan(
-    spec: Annotated[Path, typer.Argument(metavar="SWEEP", help="The sweep's TOML file.")],
+    spec: Annotated[Path, typer.Argument(metavar="SWEEP", help="TOML file of the sweep.")],
     run: options.RunOption = None,
     assignments: options.Settings = None,
-    trials: Annotated[bool, typer.Option("--trials", help="List every trial instead.")] = False,
+    trials: Annotated[
+        bool, typer.Option("--trials", help="List every trial instead of the cost.")
+    ] = False,
     past: options.PastRun = None,
     trials_per_job: options.TrialsPerJob = None,
     devices: Annotated[
-        str, typer.Option(metavar="N,N,...", help="Numbers of devices for the estimates in days.")
+        str, typer.Option(metavar="N,N,...", help="Numbers of devices to estimate days for.")
     ] = "8,64,512",
     power: Annotated[
         float | None,
         typer.Option(
             metavar="DROP",
-            help="Print only the power to detect a drop of DROP (seed tau minus tau), for this"
-            " sweep's cells and seeds, and for more cells.",
+            help="Print the power to detect a drop of DROP (seed tau minus tau) with the cells and"
+            " seeds of the sweep, and with more cells.",
         ),
     ] = None,
     like: Annotated[
         str | None,
         typer.Option(
             metavar="TABLE",
-            help="With --power: table to take the seed tau from (default: the released table that"
-            " is nearest in epochs).",
+            help="With --power: table with the seed tau (default: the released table with the"
+            " nearest number of epochs).",
         ),
     ] = None,
     as_json: options.AsJson = False,

@@ -44,22 +44,22 @@ def ingest(
         Path,
         typer.Argument(
             metavar="SOURCE",
-            help="NATS-tss-v1_0-*-simple or -full (folder or .tar), or a .csv or .parquet; with "
-            "--surface the folder of the surface.",
+            help="Folder or .tar of NATS-Bench (NATS-tss-v1_0-*), a .csv or .parquet file, or the "
+            "folder of a --surface.",
         ),
     ],
-    out: Annotated[Path, typer.Option(help="The table to write, .parquet.")],
+    out: Annotated[Path, typer.Option(help="Parquet file to write.")],
     surface: Annotated[
         str | None,
-        typer.Option(help=f"The published learning-rate surface in SOURCE: {', '.join(SURFACES)}"),
+        typer.Option(help=f"Published learning-rate surface in SOURCE: {', '.join(SURFACES)}."),
     ] = None,
-    jobs: Annotated[int | None, typer.Option(min=1, help="Processes; default: one a core.")] = None,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Number of processes (default: one per core).")
+    ] = None,
     curves: Annotated[bool, typer.Option(help="Also write a file of per-epoch curves.")] = True,
     epochs: Annotated[
         int | None,
-        typer.Option(
-            min=1, help="For a file: epochs of all rows (default for a file of means: 200)."
-        ),
+        typer.Option(min=1, help="For a file: epochs of all rows (default for means: 200)."),
     ] = None,
     columns: Annotated[
         str | None,
@@ -74,7 +74,7 @@ def ingest(
         str | None, typer.Option(help="For a file: split of all rows (default: ori-test).")
     ] = None,
     fractions: Annotated[
-        bool, typer.Option("--fractions", help="For a CSV or Parquet: accuracies are fractions.")
+        bool, typer.Option("--fractions", help="For a file: accuracies are between 0 and 1.")
     ] = False,
     force: options.Force = False,
     as_json: options.AsJson = False,
@@ -124,10 +124,10 @@ def ingest(
 
 @app.command()
 def fetch(
-    name: Annotated[str, typer.Argument(help=f"One of {', '.join(PUBLISHED)}.")],
-    out: Annotated[Path, typer.Option(help="The folder to write into.")] = Path(),
+    name: Annotated[str, typer.Argument(metavar="NAME", help=f"One of {', '.join(PUBLISHED)}.")],
+    out: Annotated[Path, typer.Option(help="Folder to write into.")] = Path(),
     url: Annotated[
-        str | None, typer.Option(help="Another address of the same file, such as a mirror.")
+        str | None, typer.Option(help="Other address of the same file, such as a mirror.")
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -178,8 +178,8 @@ def _fetch_wheel(name: str, out: Path, url: str | None, *, as_json: bool) -> Non
 @app.command()
 def release(
     run: options.RunFolder,
-    out: Annotated[Path, typer.Option(help="The .parquet to write; curves go into a second file.")],
-    title: Annotated[str, typer.Option(help="Description of the training, in a line.")],
+    out: Annotated[Path, typer.Option(help="Parquet file to write; curves go into a second file.")],
+    title: Annotated[str, typer.Option(help="Description of the training, one line.")],
     licence: Annotated[str, typer.Option(help="Licence of the numbers, such as CC-BY-4.0.")] = "",
     cite: Annotated[list[str] | None, typer.Option(help="Publication to cite; repeatable.")] = None,
     force: options.Force = False,
@@ -254,24 +254,24 @@ def export(
         ),
     ],
     table: options.TableName,
-    out: Annotated[Path, typer.Option(help="The folder or file to write.")],
+    out: Annotated[Path, typer.Option(help="Folder or file to write.")],
     recipe: options.Recipe = None,
     published: options.Published = None,
     epochs: Annotated[
         int | None,
         typer.Option(
-            min=1, help="The length of training for syne-tune and naslib (default: the longest)."
+            min=1, help="For syne-tune and naslib: number of epochs (default: the longest)."
         ),
     ] = None,
     impute: Annotated[
-        bool, typer.Option("--impute", help="For syne-tune: absent seeds get the cell's mean.")
+        bool, typer.Option("--impute", help="For syne-tune: give missing seeds the mean.")
     ] = False,
     for_search: Annotated[
         bool,
         typer.Option(
             "--for-search",
-            help="For search scripts: if the table lacks validation, times or 12 epochs, take test "
-            "accuracy, times of nb201 or the longest training; OUT.about.json lists these.",
+            help="For search scripts: replace missing validation accuracy, times and 12 epochs by "
+            "test accuracy, times of nb201 and the longest training; OUT.about.json lists these.",
         ),
     ] = False,
     dataset_as: Annotated[

@@ -26,27 +26,28 @@ __all__ = ["train"]
 
 def train(
     cell: options.CellName,
-    dataset: Annotated[str, typer.Option(help="A name in `rebench data list`.")] = "cifar10",
-    split: Annotated[str, typer.Option(help="A split of the data set.")] = "full",
+    dataset: Annotated[str, typer.Option(help="Name in `rebench data list`.")] = "cifar10",
+    split: Annotated[str, typer.Option(help="Split of the data set.")] = "full",
     recipe: Annotated[
         list[str] | None,
-        typer.Option(help="A recipe (default nb201); repeatable."),
+        typer.Option(help="Recipe; repeatable (default: nb201)."),
     ] = None,
     seed: Annotated[
-        list[int] | None, typer.Option(min=0, max=2**31 - 1, help="Default 777; repeatable.")
+        list[int] | None,
+        typer.Option(min=0, max=2**31 - 1, help="Seed; repeatable (default: 777)."),
     ] = None,
     epochs: Annotated[
-        int, typer.Option(min=1, max=100_000, help="Epochs; the benchmark has 200 or 12.")
+        int, typer.Option(min=1, max=100_000, help="Number of epochs; the benchmark has 200 or 12.")
     ] = 200,
     assignments: options.Settings = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
-    checkpoint_dir: Annotated[Path | None, typer.Option(help="Folder of checkpoints.")] = None,
+    device: Annotated[str, typer.Option(help="Device: auto, cpu, cuda or cuda:N.")] = "auto",
+    checkpoint_dir: Annotated[Path | None, typer.Option(help="Folder for checkpoints.")] = None,
     keep: Annotated[
-        Path | None, typer.Option(help="Keep the trained networks in this folder.")
+        Path | None, typer.Option(help="Folder to keep the trained networks in.")
     ] = None,
     longer: Annotated[
         int | None,
-        typer.Option(min=1, help="Additional epochs for networks in --keep after --epochs."),
+        typer.Option(min=1, help="Train networks in --keep of --epochs for N more epochs."),
     ] = None,
     data_root: options.DataRoot = None,
     as_json: options.AsJson = False,
