@@ -273,21 +273,3 @@ def test_export_writes_a_csv_that_ingests_to_the_same_table(published, tmp_path,
     assert row == {"out": other, "rows": len(first.frame())}
     assert open_table(other).means("cifar100").equals(first.means("cifar100"))
     assert main(["export", "table", str(published), "--out", str(tmp_path / "x.txt")]) == 2
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["query", "RUN"],
-        ["query", "RUN", "99999"],
-        ["query", "RUN", "11", "--dataset", "cifar"],
-        ["query", "RUN", "11", "--recipe", "none"],
-        ["query", "TABLE", "x", "--all"],
-    ],
-)
-def test_bad_input_is_one_line_and_exit_code_two(published, run, capsys, arguments):
-    places = {"RUN": str(run), "TABLE": str(published)}
-    assert main([places.get(word, word) for word in arguments]) == 2
-    message = capsys.readouterr().err
-    assert message.startswith("rebench: ")
-    assert message.count("\n") == 1

@@ -12,7 +12,6 @@ from experiments.surface.__main__ import main as ask
 from rebench.cli import main
 
 HASHES = codes(24)
-JAHS = ("--surface", "jahs-bench-201")
 
 
 @pytest.fixture(scope="module")
@@ -71,19 +70,3 @@ def test_ingest_says_what_it_wrote(tmp_path: Path, capsys):
     }  # fmt: skip
     assert main(command) == 2
     assert "--force" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["a"], "missing option '--out'"),
-        (["b", "--surface", "nas", "--out", "c.parquet"], "nas-hpo-bench-ii"),
-        (["b", *JAHS, "--out", "c.parquet", "--epochs", "12"], "are for NATS-Bench's files"),
-        (["b", *JAHS, "--out", "c.parquet", "--no-curves"], "are for NATS-Bench's files"),
-    ],
-)
-def test_ingest_that_cannot_be_meant_is_one_line(arguments: list[str], message: str, capsys):
-    assert main(["table", "ingest", *arguments]) == 2
-    error = capsys.readouterr().err
-    assert message in error
-    assert error.count("\n") == 1

@@ -194,11 +194,6 @@ def test_report_lies_in_its_run_or_beside_its_table(table: str, monkeypatch, cap
     assert main(["report", table, "--draws", "0", "--force"]) == 0
 
 
-def test_what_there_is_one_of_is_refused_in_one_line(table: str, capsys):
-    assert main(["rank", table, "--across", "datasets"]) == 2
-    assert "no two datasets to compare" in capsys.readouterr().err
-
-
 def test_two_tables_are_compared_as_in_python(table: str, capsys):
     both = [f"{table}@nb201", f"{table}@topology"]
     assert main(["rank", *both, "--draws", "20", "--top", "100", "--json"]) == 0
@@ -207,9 +202,3 @@ def test_two_tables_are_compared_as_in_python(table: str, capsys):
     assert {name: row[name] for name in ("tau", "seed_tau", "drop", "p_value")} == pytest.approx(
         {name: known[name] for name in ("tau", "seed_tau", "drop", "p_value")}, abs=1e-4
     )
-
-
-@pytest.mark.parametrize("words", [["--recipe", "nb201"], ["--against", "nb201"]])
-def test_of_two_tables_no_recipes_are_chosen(words, table: str, capsys):
-    assert main(["rank", f"{table}@nb201", f"{table}@topology", *words]) == 2
-    assert "NAME@RECIPE" in capsys.readouterr().err

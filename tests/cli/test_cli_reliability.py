@@ -42,13 +42,6 @@ def test_the_benchmark_alone_is_told_on_the_split_that_has_runs(capsys):
     assert [row["seed_tau"] for row in rows] == pytest.approx([0.909, 0.910, 0.887], abs=6e-4)
 
 
-def test_one_ranking_takes_no_other_table_to_choose_its_best(capsys):
-    assert main(["rank", "mini@fixed", "--by", "retrained"]) == 2
-    assert "--by retrained needs two rankings, and mini@fixed holds one recipe" in (
-        capsys.readouterr().err
-    )
-
-
 def test_a_cell_has_an_interval_of_its_rank(monkeypatch: pytest.MonkeyPatch, capsys):
     monkeypatch.setenv("COLUMNS", "120")
     assert main(["query", "nb201", "1696"]) == 0

@@ -4,8 +4,6 @@ import contextlib
 import io
 import json
 import re
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +11,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from generated_tables import synthetic_frame
-from support import PROJECT
 
 import rebench.cli.search
 from rebench.cli.app import main
@@ -59,17 +56,8 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_list_names_every_algorithm():
-    done = subprocess.run(
-        [sys.executable, "-m", "rebench", "search", "list", "--json"],
-        cwd=PROJECT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert {"random", "rea", "local", "reinforce", "hyperband", "bohb", "predictor"} <= {
-        row["algorithm"] for row in json.loads(done.stdout)
-    }
+    names = {"random", "rea", "local", "reinforce", "hyperband", "bohb", "predictor"}
+    assert names <= {row["algorithm"] for row in json.loads(_rebench("list", "--json").stdout)}
 
 
 def test_table_of_one_data_set_is_searched_on_it(tmp_path: Path):
@@ -240,32 +228,6 @@ def test_proxies_of_networks_stand_beside_the_baselines(published: Path):
     assert {"naswot", "synflow", "grad-norm", "snip", "params", "flops"} <= set(found)
     assert all(row["n"] == 6 for row in found.values())
     assert "4 channels, 1 cells a stage" in printed["notes"][1]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("run", "rae", "TABLE"), "unknown algorithm 'rae'; valid: rea"),
-        (("compare",), "missing argument 'TABLE [TABLE]'"),
-        (("compare", "TABLE", "TABLE", "TABLE"), "one or two tables, got 3"),
-        (("run", "rea", "TABLE", "--dataset", "svhn"), "no data set 'svhn'"),
-        (("run", "rea", "TABLE", "--seconds", 5, "--evaluations", 5), "exactly one"),
-    ],
-)
-def test_bad_input_is_one_line_and_exit_code_2(
-    arguments: tuple[object, ...], message: str, published: Path
-):
-    done = _rebench(*[published if word == "TABLE" else word for word in arguments])
-    assert done.returncode == 2
-    assert message in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1
-    assert not done.stdout
-
-
-def test_a_missing_table_says_what_could_be_given():
-    done = _rebench("run", "rea", "nowhere.parquet")
-    assert done.returncode == 1
-    assert "no table at nowhere.parquet" in done.stderr
 
 
 def test_every_interval_has_its_own_heading(

@@ -7,13 +7,10 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
-import pandas as pd
 import pytest
 from command_lines import ELSEWHERE, LINES, SLOW, all_commands, words
 
 from rebench.cli import main
-from rebench.cli.output import frame_rows, print_json, print_rows
 
 # Texts that may look like a number: ids and digests, a cell's code, a version, and integers of the
 # whole network, which `cells` keeps as texts because they have no bound.
@@ -56,21 +53,3 @@ def test_keys_are_words_and_numbers_are_numbers(name: str, folder: Path, monkeyp
         assert re.fullmatch("[a-z0-9_]+", key) or (name == "train" and key == "ori-test"), key
         if isinstance(value, str) and key not in _TEXTS:
             assert not re.fullmatch(r"[-+]?\d*\.?\d+(e[-+]?\d+)?|nan|-|<NA>|", value), (key, value)
-
-
-def test_headings_become_keys_and_what_is_missing_null(capsys):
-    frame = pd.DataFrame({"top %": [1.5, np.nan], "its 95 %": [None, "a"], "n": [1, 2]})
-    print_json({"Pairs that swap": frame_rows(frame), "arrays": np.arange(2), "x": float("inf")})
-    assert json.loads(capsys.readouterr().out) == {
-        "pairs_that_swap": [
-            {"top_percent": 1.5, "its_95_percent": None, "n": 1},
-            {"top_percent": None, "its_95_percent": "a", "n": 2},
-        ],
-        "arrays": [0, 1],
-        "x": None,
-    }
-
-
-def test_headings_with_one_key_lose_no_value(capsys):
-    print_rows([{"a b": 1, "a_b": 2}], as_json=True)
-    assert json.loads(capsys.readouterr().out) == [{"a_b": 1, "a_b_2": 2}]

@@ -98,7 +98,7 @@ class TestEveryRecipe:
             assert make_recipe(read) == recipe
 
     def test_unknown_parameter_lists_the_valid_ones(self, name: str):
-        with pytest.raises(InputError, match="unknown parameter .* of recipe"):
+        with pytest.raises(InputError, match=r"unknown parameter .* of recipe"):
             make_recipe(name, nonsense=1)
 
     @pytest.mark.parametrize("graph", GRAPHS, ids=str)
