@@ -1,4 +1,4 @@
-"""Wrong arguments in Python are refused: which one, what is accepted, what was given."""
+"""Wrong arguments in Python are refused with their name, the value and the accepted values."""
 
 from __future__ import annotations
 
@@ -125,14 +125,14 @@ def test_a_wrong_argument_is_named_with_what_is_accepted(table, call, message):
         (lambda api: api.statistics("cifar10", 12), "cifar10", "12"),
     ],
 )
-def test_the_drop_in_names_what_it_holds(table, ask, dataset, hp):
+def test_the_drop_in_names_its_data_sets(table, ask, dataset, hp):
     """The package answers with a bare KeyError; this is one that says more."""
     message = f"for dataset {dataset!r} with hp {hp!r}; there are cifar10 with hp 200"
     with pytest.raises(KeyError, match=message):
         ask(rebench.ReBench(table))
 
 
-def test_numbers_of_numpy_and_what_can_be_read_once_are_accepted(table, searched):
+def test_numpy_numbers_and_iterators_are_accepted(table, searched):
     assert table.accuracy(np.int16(11), epochs=np.int64(200)) == table.accuracy(11)
     assert len(search.SearchSpace.of(index for index in (1, 2))) == 2
     assert len(search.SearchSpace.of(np.array([1, 2]))) == 2
@@ -161,7 +161,7 @@ def asked(
     return count + len(others) + len(more)
 
 
-def test_checked_lets_through_what_the_annotations_allow():
+def test_checked_accepts_values_of_the_annotations():
     assert asked(3) == 3
     assert asked(count=9, share=1) == 9
     assert asked(1, 0.5, 2, 3, a=1.5, b=2) == 5
@@ -189,6 +189,6 @@ def test_checked_lets_through_what_the_annotations_allow():
         ((1,), {"rows": [["x"]]}, r"rows must be a list, each a list, each a number, got \[\['x'"),
     ],
 )
-def test_checked_refuses_the_rest_by_name(given, named, message):
+def test_checked_refuses_other_values_by_name(given, named, message):
     with pytest.raises(InputError, match=f"^{message}"):
         asked(*given, **named)

@@ -1,4 +1,4 @@
-"""What a process is lent is given back as it was: the search for garbage, the limit on memory."""
+"""Garbage collection and memory limits are restored after use."""
 
 import gc
 import resource
@@ -20,7 +20,7 @@ def _collecting():
 
 
 @pytest.mark.parametrize("before", [True, False])
-def test_search_for_garbage_is_paused_and_goes_on_only_if_it_did_before(before):
+def test_garbage_collection_is_paused_and_restored(before):
     (gc.enable if before else gc.disable)()
     with garbage_search_paused():
         assert not gc.isenabled()
@@ -31,7 +31,7 @@ def test_search_for_garbage_is_paused_and_goes_on_only_if_it_did_before(before):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit holds on Linux")
-def test_memory_of_a_reading_is_what_there_is_and_so_much_and_no_more_than_before():
+def test_memory_limit_of_a_reader_is_restored():
     before = resource.getrlimit(resource.RLIMIT_AS)
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     with bounded_memory("f", most_bytes=2**33):
@@ -49,7 +49,7 @@ def test_memory_of_a_reading_is_what_there_is_and_so_much_and_no_more_than_befor
     assert resource.getrlimit(resource.RLIMIT_AS) == before
 
 
-def test_search_for_garbage_is_rarer_in_a_process_of_its_own():
+def test_garbage_collection_is_rarer_in_our_process():
     code = "import gc, rebench.machine as m; m.search_garbage_rarely(); print(gc.get_threshold())"
     done = subprocess.run([sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True)
     assert done.stdout == f"{(10_000, *gc.get_threshold()[1:])}\n"

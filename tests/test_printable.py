@@ -43,7 +43,7 @@ def test_difference_has_a_sign():
         (None, 1, 2, None),
     ],
 )
-def test_interval_is_shown_with_both_ends_or_not_at_all(low, high, digits, text):
+def test_interval_has_both_ends_or_is_none(low, high, digits, text):
     assert span(low, high, digits) == text
 
 
@@ -54,6 +54,6 @@ def test_p_value_has_three_decimals(value: float, text: str):
     assert probability(value) == text
 
 
-def test_numbers_are_told_from_other_texts():
+def test_numbers_are_distinguished_from_other_texts():
     assert all(map(is_number, ("-0.5", "1,024", "5 %", "< 0.001", "1e-05", "-", "0.19*")))
     assert not any(map(is_number, ("", "0.1 to 0.2", "777, 888", "a", "--")))

@@ -47,7 +47,7 @@ def test_every_command_and_snippet_runs(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_what_the_readme_shows_is_what_is_printed():
+def test_outputs_on_the_readme_are_those_printed():
     script = [sys.executable, "docs/tutorials.py", "--shown", "README.md"]
     done = subprocess.run(
         script,

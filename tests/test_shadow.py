@@ -1,4 +1,4 @@
-"""What lies in the working folder, such as a user's ``cells.py``, does not hide rebench."""
+"""A module in the working folder, such as a user's ``cells.py``, does not hide rebench."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_rebench_uses_its_own_cells_and_says_what_is_hidden(folder: Path):
     assert "3_34_034" in shown.stdout
 
 
-def test_a_module_that_is_loaded_already_is_named_in_one_line(folder: Path):
+def test_a_loaded_module_cells_is_named_in_one_line(folder: Path):
     done = python(folder, "-c", "import cells, rebench")
     assert done.returncode == 1
     last = done.stderr.splitlines()[-1]
@@ -47,7 +47,7 @@ def test_a_module_that_is_loaded_already_is_named_in_one_line(folder: Path):
     assert "cells.py hides it" in last
 
 
-def test_nothing_is_said_where_nothing_is_hidden(tmp_path: Path):
+def test_no_warning_without_another_module_cells(tmp_path: Path):
     done = python(tmp_path, "-W", "error", "-c", "import rebench")
     assert (done.returncode, done.stderr) == (0, "")
 

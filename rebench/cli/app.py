@@ -1,4 +1,4 @@
-"""The root command: a table of all commands, whose modules are loaded only when they run."""
+"""The root command: a table of all commands. The module of a command is loaded when it runs."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class _Reader:
 
 
 class _Light:
-    """Command or group whose values are parsed by the class above."""
+    """Command or group that parses values with `_Reader`."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         params: list[Any] = super().get_params(ctx)  # type: ignore[misc]  # of Typer

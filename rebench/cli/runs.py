@@ -74,7 +74,7 @@ def submit(
     if spec.is_dir() and run is not None:
         raise InputError(f"{spec} is a run itself: leave --run out")
     source = context.get_parameter_source("data_root")
-    # A run keeps its own folder of data, whatever the environment says.
+    # A run keeps its own folder of data, even if the environment names another.
     typed = not spec.is_dir() or (source is not None and source.name == "COMMANDLINE")
     done = submit_sweep(
         spec,
@@ -124,13 +124,13 @@ def _print(done: Submitted, *, dry_run: bool, as_json: bool) -> None:
 
 
 def _ask(device_hours: float) -> None:
-    """Ask, on a terminal, about the work of days."""
+    """Ask for confirmation on a terminal before a submission of many device hours."""
     if device_hours > _MANY_HOURS and sys.stdin.isatty() and sys.stderr.isatty():
         typer.confirm(f"about {device_hours:.0f} device hours: send them?", abort=True, err=True)
 
 
 def _print_previews(previews: Sequence[Preview], *, as_json: bool) -> None:
-    """Print the script of each type of device, and what would be sent to it."""
+    """Print the job script and the preview for each type of device."""
     rows = []
     for shown in previews:
         row = {
@@ -352,7 +352,7 @@ def collect(
 
 
 def _print_status(status: Status, *, as_json: bool) -> None:
-    """Print the totals, and a first look at what runs and what went wrong."""
+    """Print the totals, the first running trials, and reasons of failures."""
     totals: dict[str, object] = {**status.counts, "trials": len(status.trials)}
     totals["device hours"] = round(status.train_hours, 4)
     if as_json or status.extra_records:

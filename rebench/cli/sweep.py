@@ -116,6 +116,8 @@ def plan(
     from rebench.launch.submit import run_folder
     from rebench.runs import FinishedTrials, read_spec, with_settings
 
+    if like is not None and power is None:
+        raise InputError("--like is the table of --power: add --power DROP, such as --power 0.1")
     counts = _counts(devices)
     sweep = with_settings(read_spec(spec), options.settings_of(assignments))
     expansion = expand_spec(sweep)

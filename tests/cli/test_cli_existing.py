@@ -1,4 +1,4 @@
-"""Every command that writes a file spares what is there, and replaces it when told to."""
+"""Commands keep existing files, and replace them with --force."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from generated_tables import synthetic_frame
 from rebench.cli import main
 from rebench.tables import write_table
 
-# Each command, with TABLE for a table and OUT for what it writes; the exit code of --force where
-# the rest of the command line cannot be carried out, so that nothing but the check is timed.
+# Each command, with TABLE for a table and OUT for its output.
 COMMANDS = {
     "cells export": ["cells", "export", "--out", "OUT.csv"],
     "export table": ["export", "table", "TABLE", "--out", "OUT.csv"],
@@ -39,7 +38,7 @@ def _filled(words: list[str], table: Path, folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_command_writes_over_nothing_without_force(name, table, tmp_path, capsys):
+def test_a_command_replaces_no_file_without_force(name, table, tmp_path, capsys):
     command = _filled(COMMANDS[name], table, tmp_path)
     out = next(Path(word) for word in command if "OUT" in word)
     out.write_text("mine")
@@ -53,7 +52,7 @@ def test_a_command_writes_over_nothing_without_force(name, table, tmp_path, caps
 
 
 @pytest.mark.parametrize("name", ONLY_REFUSED)
-def test_a_long_command_refuses_before_it_works(name, table, tmp_path, capsys):
+def test_a_long_command_refuses_an_existing_file_first(name, table, tmp_path, capsys):
     words, file = ONLY_REFUSED[name]
     out = tmp_path / file
     out.parent.mkdir(exist_ok=True)
@@ -64,7 +63,7 @@ def test_a_long_command_refuses_before_it_works(name, table, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("target", ["nothing", "itself"])
-def test_a_link_is_something_that_is_there(target, table, tmp_path):
+def test_a_broken_link_counts_as_an_existing_file(target, table, tmp_path):
     out = tmp_path / "out.csv"
     out.symlink_to(tmp_path / ("out.csv" if target == "itself" else target))
     assert main(["export", "table", str(table), "--out", str(out)]) == 2

@@ -45,7 +45,7 @@ def test_surface_asks_for_one_batch_size(table: Path, capsys):
     assert "batch_size: choose one" in capsys.readouterr().err
 
 
-def test_surface_says_that_the_rates_end_below_the_rule(tmp_path: Path, capsys):
+def test_surface_warns_that_the_rates_end_below_the_rule(tmp_path: Path, capsys):
     write_nas_hpo_bench(tmp_path, HASHES, bench12(HASHES, 1.6, (256,)))
     out = str(tmp_path / "table.parquet")
     assert (
@@ -57,7 +57,7 @@ def test_surface_says_that_the_rates_end_below_the_rule(tmp_path: Path, capsys):
     assert "topology-lr(base_lr=1.6) asks" in said
 
 
-def test_ingest_says_what_it_wrote(tmp_path: Path, capsys):
+def test_ingest_prints_the_counts_of_its_table(tmp_path: Path, capsys):
     write_nas_hpo_bench(tmp_path, HASHES, bench12(HASHES, batch_sizes=BATCH_SIZES[:1]))
     out = str(tmp_path / "table.parquet")
     command = ["table", "ingest", str(tmp_path), "--surface", "nas-hpo-bench-ii", "--out", out]

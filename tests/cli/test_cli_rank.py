@@ -25,7 +25,7 @@ def table(tmp_path: Path, monkeypatch) -> str:
     return "table.parquet"
 
 
-def test_matrix_shows_tau_above_and_noise_below_the_diagonal(table: str, capsys):
+def test_matrix_shows_tau_above_and_seed_tau_below_the_diagonal(table: str, capsys):
     words = ["rank", table, "--across", "recipes", "--draws", "20", "--out", "tau"]
     assert main(words) == 0
     shown = capsys.readouterr().out
@@ -58,7 +58,7 @@ def test_matrix_of_pairs_is_printed_with_its_cells_and_stars(capsys):
     assert _words(capsys)[0] == "digits, top 12.5 %, 12 cells"
 
 
-def test_matrix_is_printed_at_every_k_that_was_asked_for(table: str, capsys):
+def test_matrix_is_printed_at_every_requested_k(table: str, capsys):
     words = ["rank", table, "--across", "recipes", "--draws", "0"]
     titles = []
     for more in ([], ["--top", "50,10,100"]):
@@ -133,7 +133,7 @@ def test_figure_of_tau_over_k_is_saved_in_the_format_of_its_name(table: str, cap
     assert Path("x.png").stat().st_size > 1000
 
 
-def test_different_data_sets_are_compared_on_purpose(table: str, capsys):
+def test_different_data_sets_are_compared_on_request(table: str, capsys):
     other = run_table(40, "cifar100", ("nb201",)).drop(columns="recipe")
     other.to_csv("other.csv", index=False)
     both = ["rank", f"{table}@topology", "other.csv", "--draws", "20", "--top", "100"]
@@ -175,7 +175,7 @@ def test_json_has_every_pair_at_every_k(table: str, capsys):
     pd.testing.assert_frame_equal(pd.DataFrame(rows), expected, check_dtype=False)
 
 
-def test_report_lies_in_its_run_or_beside_its_table(table: str, monkeypatch, capsys):
+def test_report_is_written_into_its_run_or_next_to_its_table(table: str, monkeypatch, capsys):
     def write(found: Study, folder: Path) -> Written:
         assert (found.choices.draws, len(found.rerankings)) == (0, 2)
         return Written(html=folder / "report.html", markdown=folder / "x.md", figures=folder / "f")

@@ -11,7 +11,7 @@ from rebench.cli import main
 from rebench.tables import open_table
 
 
-def test_a_table_of_one_recipe_tells_how_well_its_seeds_agree(capsys):
+def test_rank_of_one_recipe_shows_seed_tau(capsys):
     words = ["rank", "mini@fixed", "--draws", "20", "--top", "100,50,1"]
     assert main(words) == 0
     shown = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
@@ -30,7 +30,7 @@ def test_a_table_of_one_recipe_tells_how_well_its_seeds_agree(capsys):
     assert rows[2]["seed_tau"] is None
 
 
-def test_the_benchmark_alone_is_told_on_the_split_that_has_runs(capsys):
+def test_rank_of_the_benchmark_uses_the_split_with_runs(capsys):
     """Of all data sets with runs; the means of CIFAR-10 have none."""
     assert main(["rank", "nb201", "--draws", "0", "--top", "100", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
@@ -59,7 +59,7 @@ def test_a_cell_has_an_interval_of_its_rank(monkeypatch: pytest.MonkeyPatch, cap
     assert rows["fixed"]["may_be_best"] is True
 
 
-def test_a_table_without_seeds_has_ranks_without_intervals(capsys):
+def test_a_table_without_seeds_has_no_rank_intervals(capsys):
     assert main(["query", "nb201", "1696", "--dataset", "cifar10", "--json"]) == 0
     [row] = json.loads(capsys.readouterr().out)
     assert (row["rank"], row["rank_low"], row["may_be_best"]) == (14195, None, None)

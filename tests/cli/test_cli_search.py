@@ -44,7 +44,7 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What a collected run of 120 of those cells under two recipes looks like."""
+    """Folder of a collected run: 120 of these cells under two recipes."""
     folder = tmp_path_factory.mktemp("runs") / "myrun"
     folder.mkdir()
     frame = synthetic_frame(1, cells=range(120), datasets=["cifar10"], epochs=[200])
@@ -135,7 +135,7 @@ def test_compare_searches_a_retrained_sample_on_the_published_signal(
         (("--dataset", "cifar10"), "cifar10, 400 cells;"),
     ],
 )
-def test_what_is_searched_is_as_asked_for(words: tuple[object, ...], said: str, published: Path):
+def test_search_uses_the_requested_signal(words: tuple[object, ...], said: str, published: Path):
     done = _rebench("run", "random", published, "--evaluations", 5, "--json", *words)
     assert said in json.loads(done.stdout)["notes"][0]
 
@@ -181,7 +181,7 @@ def test_answers_are_those_of_the_replayed_runs(published: Path):
           "--algorithm", "random", "--algorithm", "rea"), 2 * 2 * (2 + 1)),
     ],
 )  # fmt: skip
-def test_progress_is_told_of_every_search(
+def test_progress_counts_every_search(
     words: tuple[object, ...], searches: int, published: Path, run_folder: Path, monkeypatch
 ):
     told, moves = [], []
@@ -199,7 +199,7 @@ def test_progress_is_told_of_every_search(
     assert moves == [{"advance": 1}] * searches
 
 
-def test_compare_prints_tables_for_people(published: Path):
+def test_compare_prints_tables_and_the_budget(published: Path):
     done = _rebench("compare", published, "--algorithm", "random", "--repeats", 5)
     assert done.returncode == 0, done.stderr
     assert "Final test accuracy" in done.stdout
@@ -215,7 +215,7 @@ def test_proxies_of_a_table(published: Path):
     assert rows["params"]["low"] < rows["params"]["spearman"] < rows["params"]["high"]
 
 
-def test_proxies_of_networks_stand_beside_the_baselines(published: Path):
+def test_proxies_of_networks_follow_the_baselines(published: Path):
     """Real networks, small, on the embedded images."""
     done = _rebench(
         "proxies", published, "--proxy", "all", "--cells", 6, "--images", 8,

@@ -1,4 +1,4 @@
-"""What commands load: help nothing that computes, and light commands nothing that trains or draws.
+"""Modules that commands load: help loads no library that computes.
 
 Seconds differ from machine to machine; `scripts/bench/startup.py` measures them.
 """
@@ -15,7 +15,7 @@ from support import PROJECT
 TRAINS_OR_DRAWS = ["torch", "sklearn", "matplotlib"]
 COMPUTES = [*TRAINS_OR_DRAWS, "scipy", "pandas", "pyarrow", "numpy", "pydantic"]
 
-# Refuses modules, so that one command which loads them does not hide the next.
+# Refuses modules, so that a module loaded by one command is noticed for the next one, too.
 REFUSING = """
 import contextlib, io, json, sys
 from importlib.abc import MetaPathFinder
@@ -57,7 +57,7 @@ print(json.dumps({line: run(*line.split()) for line in sys.argv[2:]}))
 
 
 def _answers(program: str, refused: list[str], *lines: str, cwd: Path = PROJECT) -> dict[str, dict]:
-    """Return what each command answers in a process in which modules cannot be loaded."""
+    """Return the output of each command in a process that refuses modules."""
     shown = subprocess.run(
         [sys.executable, "-c", REFUSING + program, " ".join(refused), *lines],
         cwd=cwd,
@@ -85,11 +85,11 @@ def test_light_commands_load_nothing_that_trains_or_draws(tmp_path: Path):
     lines = ["recipe list", "sweep new", "sweep plan sweep.toml", "table list"]
     lines += [f"status {PROJECT / 'tests/old/run'}"]
     assert _refused(_answers(RUN, TRAINS_OR_DRAWS, *lines, cwd=tmp_path)) == {}
-    # What the lightest ask is read without pydantic, too.
+    # The lightest commands do not load pydantic either.
     lines = ["cells show 11", "data list", "query mini 102", "search list"]
     assert _refused(_answers(RUN, [*TRAINS_OR_DRAWS, "pydantic"], *lines, cwd=tmp_path)) == {}
 
 
-def test_command_that_loads_what_is_refused_is_found():
+def test_loading_a_refused_module_is_detected():
     answers = _answers(RUN, ["numpy"], "cells show 11")
     assert _refused(answers)["cells show 11"]["loads"] == ["numpy"]

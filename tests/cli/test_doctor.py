@@ -1,4 +1,4 @@
-"""The doctor: what is here, and the other program that takes our module and command."""
+"""The doctor: installed software, and the other program called rebench."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ def _doctor_of(tree: Path) -> tuple[int, dict[str, dict]]:
     return done.returncode, {row["what"]: row for row in json.loads(done.stdout)}
 
 
-def test_doctor_sees_the_other_distribution(tmp_path, monkeypatch):
+def test_doctor_detects_the_other_distribution(tmp_path, monkeypatch):
     assert "no other rebench" not in _found()
     install(tmp_path, "rebench", "", "console_scripts", rebench="rebench.rebench:main_func")
-    (tmp_path / "rebench.py").unlink()  # metadata are what is looked for; ours stays importable
+    (tmp_path / "rebench.py").unlink()  # only its metadata are read; ours stays importable
     monkeypatch.syspath_prepend(tmp_path)
     other = _found()["no other rebench"]
     assert (other.found, other.required) == (None, True)
@@ -53,7 +53,7 @@ def test_doctor_sees_the_other_distribution(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("left", ["replaced", "removed"])
-def test_doctor_sees_that_import_rebench_is_not_ours(left, tmp_path):
+def test_doctor_detects_another_package_rebench(left, tmp_path):
     """Installing the other one replaces our rebench/__init__.py; removing it removes the file."""
     for name in ("cells", "rebench"):
         shutil.copytree(
@@ -70,7 +70,7 @@ def test_doctor_sees_that_import_rebench_is_not_ours(left, tmp_path):
     assert "--force-reinstall --no-deps nas-rebench" in rows["import rebench"]["how_to_get_it"]
 
 
-def test_doctor_says_whose_the_command_rebench_is(tmp_path, monkeypatch):
+def test_doctor_detects_another_command_rebench(tmp_path, monkeypatch):
     script = tmp_path / "rebench"
     monkeypatch.setenv("PATH", str(tmp_path))
     assert _found()["command rebench"].get.endswith("or activate the environment")
@@ -101,9 +101,7 @@ def _program(folder: Path, name: str, script: str = "") -> None:
         ("12.4", "a driver for torch's CUDA 12.4, and a job that has a GPU"),
     ],
 )
-def test_a_driver_without_a_usable_gpu_says_which_part_is_wrong(
-    cuda, advice, tmp_path, monkeypatch
-):
+def test_a_driver_without_a_usable_gpu_names_the_wrong_part(cuda, advice, tmp_path, monkeypatch):
     _program(tmp_path, "nvidia-smi")
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)

@@ -22,7 +22,7 @@ def test_single_row_that_does_not_fit_is_written_downwards():
     assert fitted.tables == ()
 
 
-def test_what_is_the_same_in_all_rows_is_said_once():
+def test_equal_columns_are_printed_once():
     fitted = fit([_column("a", "1", "2"), _column("state", "done", "done")], 7)
     assert fitted.same == (("state", "done"),)
     assert [each.heading for each in fitted.tables[0]] == ["a"]
@@ -37,7 +37,7 @@ def test_texts_get_several_lines_and_no_word_is_broken():
     ]
 
 
-def test_columns_move_closer_before_one_of_them_stands_in_a_further_table():
+def test_columns_move_closer_before_a_second_table_is_begun():
     columns = [_column(name, "12345678", "x") for name in ("first", "other", "last")]
     assert fit(columns, 28).gap == 2
     fitted = fit(columns, 27)
@@ -45,7 +45,7 @@ def test_columns_move_closer_before_one_of_them_stands_in_a_further_table():
     assert [[each.natural for each in table] for table in fitted.tables] == [[8, 8, 8]]
 
 
-def test_columns_that_do_not_fit_stand_in_further_tables_beside_the_first():
+def test_columns_that_do_not_fit_are_in_a_second_table_with_the_first_column():
     columns = [_column(name, "12345678", "x") for name in ("first", "other", "last")]
     fitted = fit([_column("a", "1", "2"), *columns], 27)
     assert fitted.gap == 2
@@ -55,7 +55,7 @@ def test_columns_that_do_not_fit_stand_in_further_tables_beside_the_first():
     ]
 
 
-def test_no_more_width_is_taken_than_is_lacking():
+def test_a_column_is_narrowed_by_the_missing_width_only():
     columns = [_column("a", "1", "2"), _column("why", "aaaa bbbbb cccc", "x")]
     [(_, narrowed)] = fit(columns, 13).tables  # 1 + 2 + 10
     assert narrowed.texts == ("aaaa bbbbb\ncccc", "x")

@@ -28,7 +28,7 @@ def _pairs(page: object) -> Iterator[tuple[str, object]]:
             yield from _pairs(value)
 
 
-def test_every_command_with_json_is_typed_here():
+def test_every_command_with_json_is_tested_here():
     with_json = {
         name for name, command in all_commands() if any("--json" in p.opts for p in command.params)
     }

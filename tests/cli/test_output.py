@@ -1,4 +1,4 @@
-"""What is printed, character by character."""
+"""Printed tables, facts and JSON, character by character."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _no_screen(monkeypatch: pytest.MonkeyPatch) -> None:
         ("a\x1b[1m", "a\\x1b[1m"),
     ],
 )
-def test_value_is_written_as_people_read_it(value: object, text: str):
+def test_value_is_written_for_readers(value: object, text: str):
     assert as_text(value) == text
 
 
@@ -88,7 +88,7 @@ def test_table_has_numbers_right_texts_left_and_intervals_after_their_values(cap
     assert capsys.readouterr().out == "jobs: none\nrows: none\n"
 
 
-def test_texts_of_several_lines_stand_below_each_other_on_a_narrow_screen(monkeypatch, capsys):
+def test_texts_are_wrapped_in_their_column_on_a_narrow_screen(monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "16")
     rows = [{"no": 1, "why not": "one two three"}, {"no": 22, "why not": "four"}]
     print_rows(rows, as_json=False)
@@ -104,7 +104,7 @@ def test_texts_of_several_lines_stand_below_each_other_on_a_narrow_screen(monkey
     assert capsys.readouterr().out == "  one two three\n  four\n"
 
 
-def test_facts_stand_below_each_other(capsys):
+def test_facts_have_a_line_each(capsys):
     print_facts({"a": 1.23456789, "longer": None, "c": [1, 2]}, title="facts")
     assert capsys.readouterr().out.splitlines() == [
         "facts",
@@ -116,7 +116,7 @@ def test_facts_stand_below_each_other(capsys):
     assert capsys.readouterr().out.splitlines() == ["a  1", "longer  2"]
 
 
-def test_page_of_json_has_plain_values_and_keys_of_their_own(capsys):
+def test_page_of_json_has_plain_values_and_unique_keys(capsys):
     frame = pd.DataFrame({"top %": [1.5, NAN], "name": ["a", None]})
     page = {
         "a b": np.array([1, 2]),

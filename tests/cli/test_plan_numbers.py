@@ -8,18 +8,9 @@ from rebench.cli.sweep import _cost, _end, _noise_table
 from rebench.launch.forecast import Forecast
 
 PLANNED = Forecast(
-    trials=7,
-    done=1,
-    jobs=4,
-    trials_per_job=1.25,
-    longest_job_s=90.3,
-    device_s=7202.0,
-    wall_s=1801.0,
-    wall_s_on={1: 86_400.5, 8: 10_800.0},
-    too_long=0,
-    bytes_on_disk=1_234_567,
-    files=9,
-)
+    trials=7, done=1, jobs=4, trials_per_job=1.25, longest_job_s=90.3, device_s=7202.0, too_long=0,
+    wall_s=1801.0, wall_s_on={1: 86_400.5, 8: 10_800.0}, bytes_on_disk=1_234_567, files=9,
+)  # fmt: skip
 
 
 def test_times_of_jobs_are_in_minutes_and_hours():
@@ -51,5 +42,5 @@ def test_times_on_devices_are_in_days_and_files_in_gigabytes():
         (100, "nb201"),
     ],
 )
-def test_noise_is_taken_from_the_table_of_trainings_as_long(epochs, table):
+def test_seed_tau_is_from_the_table_with_similar_epochs(epochs, table):
     assert _noise_table(epochs) == table

@@ -1,4 +1,4 @@
-"""What the commands on a run print of what they are told, and their exit codes."""
+"""Output and exit codes of the commands on a run."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _submitted(**changed: object) -> Submitted:
     return Submitted(**usual | changed)
 
 
-def test_submission_is_a_row_and_what_was_not_sent_a_line_each(capsys):
+def test_submission_is_a_row_and_a_line_for_each_kind_of_omitted_trial(capsys):
     done = _submitted(held={"1": 2, "2": 3}, failed=1, waiting=4, adopted=5)
     with pytest.raises(typer.Exit) as ended:
         _print(done, dry_run=False, as_json=True)
@@ -43,7 +43,7 @@ def test_submission_is_a_row_and_what_was_not_sent_a_line_each(capsys):
     assert "wait: the limit; submit again later" in shown.err
 
 
-def test_submission_of_everything_says_nothing_more(capsys):
+def test_submission_of_all_trials_prints_only_its_row(capsys):
     _print(_submitted(run=Path("/elsewhere/run")), dry_run=False, as_json=True)
     shown = capsys.readouterr()
     assert shown.err == ""
@@ -51,7 +51,7 @@ def test_submission_of_everything_says_nothing_more(capsys):
 
 
 @pytest.mark.parametrize("type_name", ["", "fast"])
-def test_preview_is_the_script_and_what_it_would_take(type_name: str, capsys):
+def test_preview_is_the_script_and_its_cost(type_name: str, capsys):
     preview = Preview(
         type_name=type_name, trials=9, jobs=3, arrays=1, device_hours=0.12345,
         times_from="a guess", data_root=None, script="#!/bin/sh",
@@ -80,7 +80,7 @@ def _trial(number: int, state: str, **known: object) -> TrialStatus:
     return TrialStatus(trial_id=f"t{number}", state=state, **known)
 
 
-def test_status_tells_totals_what_runs_and_why_the_rest_does_not(monkeypatch, capsys):
+def test_status_shows_totals_running_trials_and_reasons(monkeypatch, capsys):
     monkeypatch.delenv("COLUMNS", raising=False)
     known = {"job": "7", "epochs": 30, "eta_s": 59.6}
     running = [_trial(at, "running", epoch=at, **known) for at in range(21)]
@@ -112,11 +112,11 @@ def test_status_tells_totals_what_runs_and_why_the_rest_does_not(monkeypatch, ca
         "1 queued: pending: PartitionTimeLimit",
         "  such as t33, job -, log -",
         "",
-        "queued trials with such a reason do not start by themselves",
+        "queued trials with this reason do not start without a change",
         "",
-        "lost trials are sent again by `rebench submit RUN`",
+        "`rebench submit RUN` submits lost trials again",
         "",
-        "failed trials are sent again by `rebench submit RUN --retry-failed`",
+        "`rebench submit RUN --retry-failed` submits failed trials again",
     ]
 
 
@@ -136,7 +136,7 @@ def test_live_status_fits_80_columns_with_one_line_a_trial(monkeypatch, capsys):
     ]
 
 
-def test_quiet_status_is_its_totals_alone(capsys):
+def test_status_without_trouble_is_its_totals(capsys):
     quiet = _status(_trial(1, "done"), _trial(2, "queued", reason="pending: Priority"))
     _print_status(quiet, as_json=False)
     lines = capsys.readouterr().out.splitlines()
@@ -147,7 +147,7 @@ def test_quiet_status_is_its_totals_alone(capsys):
     assert (row["device_hours"], row["records_of_other_trials"]) == (1.2346, 0)
 
 
-def test_states_of_trials_are_listed_and_those_of_one_state(capsys):
+def test_trials_of_all_states_or_of_one_state_are_listed(capsys):
     assert main(["status", str(OLD), "--trials", "--json"]) == 0
     every = json.loads(capsys.readouterr().out)
     states = [row["state"] for row in every]

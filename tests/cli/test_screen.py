@@ -1,4 +1,4 @@
-"""What commands print on a screen of 80 columns: whole and in lines that fit."""
+"""Output of commands fits a screen of 80 columns."""
 
 from __future__ import annotations
 
@@ -26,6 +26,6 @@ def test_every_table_fits_80_columns(name: str, folder: Path, monkeypatch, capsy
     assert code in ((0, 1) if name == "doctor" else (0,)), shown.err
     assert shown.out.strip()
     assert "…" not in shown.out
-    # Where this test lies is no part of what is printed; an architecture's string is never broken.
+    # The path of the test's folder does not count; an architecture string is never broken.
     lines = shown.out.replace(str(folder), "").splitlines()
     assert [line for line in lines if len(line.rstrip()) > 80 and " " in line.strip()] == []

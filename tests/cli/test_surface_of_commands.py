@@ -1,4 +1,4 @@
-"""How many commands and options there are, and that every one of them explains itself."""
+"""Numbers, names, defaults and help of commands and options."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_numbers_have_their_bounds_and_defaults():
     assert {kind: " ".join(names) for kind, names in found.items()} == NUMBERS
 
 
-def test_what_is_not_typed_has_the_default_of_the_function():
+def test_an_omitted_option_has_the_default_of_the_function():
     on = set()
     for name, command in all_commands():
         needed = [param for param in command.params if param.required]

@@ -1,4 +1,4 @@
-"""What is typed wrong is answered in one line that helps; what is half typed, by the shell."""
+"""Wrong usage gives one helpful line; the shell completes names."""
 
 from __future__ import annotations
 
@@ -60,6 +60,7 @@ JAHS = "jahs-bench-201"
         ("submit x.toml --partition gpu", "no such option: --partition"),
         ("submit . --run x", ". is a run itself: leave --run out"),
         ("sweep plan x.toml --devices 8,0", "--devices takes whole numbers, such as 8,64,512, got"),
+        ("sweep plan x.toml --like mini", "add --power DROP"),
         ("search run rea", "missing argument 'TABLE'"),
         ("search run rae mini@fixed --evaluations 9", "unknown algorithm 'rae'; valid: rea"),
         ("search run rea mini@fixed --dataset svhn", "no data set 'svhn'"),
@@ -138,7 +139,7 @@ def test_wrong_usage_with_json_is_an_object_too(capsys):
     assert told == {"error": "no such option: --odd (see rebench status --help)", "exit_code": 2}
 
 
-def test_error_of_ours_is_no_usage():
+def test_other_value_errors_are_not_caught():
     def root(*_: object, **__: object) -> None:
         raise ValueError("a bug")
 
@@ -146,7 +147,7 @@ def test_error_of_ours_is_no_usage():
         main(["rank"], root)
 
 
-def test_reader_that_is_gone_ends_a_command_in_silence(monkeypatch):
+def test_a_closed_pipe_ends_a_command_in_silence(monkeypatch):
     def root(*_: object, **__: object) -> None:
         raise BrokenPipeError
 
@@ -155,14 +156,14 @@ def test_reader_that_is_gone_ends_a_command_in_silence(monkeypatch):
     assert sys.stderr.closed
 
 
-def test_help_is_wrapped_for_the_screen_and_not_where_its_source_is(monkeypatch, capsys):
+def test_help_is_wrapped_at_the_width_of_the_screen(monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "80")
     assert main(["search", "compare", "--help"]) == 0
     # The source ends a line after "or".
     assert "in the same way: on\n  validation accuracy, or with times" in capsys.readouterr().out
 
 
-def test_tables_of_a_half_test_set_are_asked_on_it(tmp_path: Path, capsys):
+def test_a_table_of_half_the_test_set_is_queried_on_it(tmp_path: Path, capsys):
     rows = run_table(20, "cifar100").assign(split="x-test")
     rows.to_parquet(tmp_path / "half.parquet", index=False)
     cell = rows["index"].iloc[0]
@@ -171,7 +172,7 @@ def test_tables_of_a_half_test_set_are_asked_on_it(tmp_path: Path, capsys):
     assert main(["rank", str(tmp_path / "half.parquet"), "--draws", "20", "--top", "100"]) == 0
 
 
-def test_recipe_is_found_however_it_is_spelt(tmp_path: Path, capsys):
+def test_recipe_is_found_in_any_spelling(tmp_path: Path, capsys):
     rows = run_table(20)
     rows.to_parquet(tmp_path / "table.parquet", index=False)
     name, cell = f"{tmp_path}/table.parquet@fixed( lr = 0.30 )", str(rows["index"].iloc[0])
@@ -227,7 +228,7 @@ def test_two_mistakes_of_a_sweep_are_two_lines(tmp_path: Path, capsys):
     assert second.startswith(f"rebench: unknown key 'partitoin' of [slurm] in {sweep}; valid: part")
 
 
-def test_a_budget_beyond_the_table_is_cut_and_said(capsys):
+def test_a_budget_beyond_the_table_is_reduced_with_a_warning(capsys):
     words = ["search", "run", "random", "mini@topology", "--evaluations", "1e18"]
     assert main([*words, "--repeats", "1", "--json"]) == 0
     shown = capsys.readouterr()
@@ -235,7 +236,7 @@ def test_a_budget_beyond_the_table_is_cut_and_said(capsys):
     assert json.loads(shown.out)["answers"][0]["evaluations"] < 1_000_000
 
 
-def test_what_a_terminal_cannot_write_is_replaced_there_and_whole_elsewhere(tmp_path: Path):
+def test_characters_that_a_terminal_cannot_write_are_replaced(tmp_path: Path):
     table = tmp_path / "tâble.csv"
     table.write_text("index,dataset,split,epochs,seed,accuracy\n11,cifar10,ori-test,200,777,90.5\n")
     path = os.pathsep.join(filter(None, [str(PROJECT), os.environ.get("PYTHONPATH")]))
@@ -253,6 +254,6 @@ def test_what_a_terminal_cannot_write_is_replaced_there_and_whole_elsewhere(tmp_
     assert json.loads(shown["ascii"]) == json.loads(shown["utf-8"])
 
 
-def test_a_cell_that_no_group_holds_is_missing(capsys):
+def test_a_cell_without_accuracies_is_missing(capsys):
     assert main(["query", "mini", "9", "--all"]) == 1
     assert "cell 9" in capsys.readouterr().err

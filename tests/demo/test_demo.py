@@ -1,4 +1,4 @@
-"""The demonstration, small: whole, resumable after a kill, the same twice, and said in words."""
+"""The demonstration, small: complete, reproducible, and resumable after a kill."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from rebench.tables import open_table
 from rebench.tables.opening import read_rows
 
 SMALL = ("--cells", "2", "--draws", "20")
-# Hours of training: whatever interrupts it comes in time.
+# Hours of training, so that every interruption comes during the training.
 ENDLESS = ("--cells", "2", "--epochs", "5000", "--draws", "20")
 
 
@@ -60,14 +60,14 @@ def test_a_folder_that_cannot_be_made_is_refused_in_one_line(tmp_path, capsys):
     assert complaint == f"rebench: cannot read or write {tmp_path / 'file'}: File exists"
 
 
-def test_cells_of_the_demo_are_of_the_surface_from_the_weakest_to_the_best_one_of_a_class():
+def test_cells_of_the_demo_are_ordered_and_of_different_classes():
     measured = open_table("mini@fixed").means().index
     assert set(CELLS) <= set(measured)
     assert (np.diff(open_table("nb201").means("cifar10", "ori-test")[list(CELLS)]) > 0).all()
     assert len(np.unique(functional_classes()[list(CELLS)])) == len(CELLS) == 24
 
 
-def test_demo_says_which_cell_is_best_and_what_it_trained(tmp_path, monkeypatch, capsys):
+def test_demo_names_the_best_cell_and_its_trainings(tmp_path, monkeypatch, capsys):
     """Of a table in place of trainings: three recipes, of which the last one named is looked at."""
     rows = run_table(12, "digits-noisy", ("nb201", "topology", "fixed(lr=0.46)"))
 
@@ -89,7 +89,7 @@ def test_demo_says_which_cell_is_best_and_what_it_trained(tmp_path, monkeypatch,
     assert (out / "report" / "report.html").is_file()
 
 
-def test_demo_whose_trials_do_not_all_finish_says_what_became_of_them(tmp_path):
+def test_demo_with_unfinished_trials_counts_their_states(tmp_path):
     spec, run = tmp_path / "sweep.toml", tmp_path / "run"
     spec.write_text(
         'datasets = ["digits"]\nrecipes = ["nb201"]\nseeds = [1, 2]\nepochs = 1\nstack = 2\n'
@@ -115,7 +115,7 @@ def test_demo_killed_and_called_again_ends_with_the_records_of_an_undisturbed_on
     time.sleep(1)
     first.kill()
     first.wait()
-    cancel_jobs(Run.open(killed / "run"))  # what was started ends too, wherever it was
+    cancel_jobs(Run.open(killed / "run"))  # jobs that were started end, too
 
     again = subprocess.run(_command(killed), capture_output=True, text=True, check=False)
     assert again.returncode == 0, again.stderr
@@ -145,9 +145,9 @@ def test_picture_on_the_first_page_shows_what_the_demo_finds(undisturbed):
 
 
 @pytest.mark.slow
-def test_demo_interrupted_ends_its_jobs_and_says_how_to_go_on(tmp_path):
+def test_interrupted_demo_ends_its_jobs_and_prints_how_to_resume(tmp_path):
     out = tmp_path / "demo"
-    # What runs in the background inherits that Ctrl-C is ignored.
+    # A background process inherits that Ctrl-C is ignored.
     command = ["env", "--default-signal=INT", *_command(out, ENDLESS)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 120

@@ -1,4 +1,4 @@
-"""Every command that takes a run or table, on the demonstration's own run: none ends in a fall."""
+"""Every command that takes a run or a table works on the run of the demonstration."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ LINES = [
     ["search", "compare", "demo/run@topology", "--repeats", "3", "--out", "search"],
     ["search", "proxies", "demo/run@topology"],
 ]
-# What a run of 8 cells on another data set than the benchmark's cannot answer, and why.
+# Commands that a run of 8 cells on another data set cannot answer.
 REFUSED = {
     "no two datasets": ["rank", "demo/run", "--across", "datasets"],
     "it contains 8 cells": ["query", "demo/run", "15624"],

@@ -371,7 +371,7 @@ def test_status_without_accounting_needs_files_and_the_queue_alone(cluster, tmp_
     assert "slurm.time_min = 3 is more than partition short allows: 1 min" in refused.stderr
     sweep.submit("--set", "slurm.nodelist=n1", *short, "--no-preflight")
     # At submission SLURM says that the partition does not fit; its scheduler then says in what.
-    in_vain = "queued trials with such a reason do not start by themselves"
+    in_vain = "queued trials with this reason do not start without a change"
     assert in_vain in sweep.rebench("status").stdout
     waiting = sweep.trials("queued")
     assert len(waiting) == 6

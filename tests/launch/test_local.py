@@ -171,7 +171,7 @@ def test_workers_outlive_ctrl_c_and_the_terminal_that_they_were_started_from(tmp
         assert os.getsid(worker) == worker
         os.killpg(watching.pid, signal.SIGINT)
         said = watching.stdout.read().decode()
-    assert "its jobs go on; `rebench cancel " in said
+    assert "the jobs continue; `rebench cancel " in said
     assert sweep.wait_until_over()["done"] == 6
 
 

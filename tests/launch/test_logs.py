@@ -50,7 +50,7 @@ def test_trial_that_no_log_names_shows_what_its_job_printed(run, capsys):
     finally:
         log.write_text(text)
     said = capsys.readouterr().out
-    assert f"==> {log} <== (nothing about this trial: its job's last lines)\nit broke\n" in said
+    assert f"==> {log} <== (no line about this trial: the last lines of its job)\nit broke\n" in said
     assert "it began" not in said
 
 
