@@ -37,6 +37,8 @@ _CELL: Final = re.compile(r"<td>([^<]+)</td>")
 # are sentences and get a wide column.
 _SHORT, _LONG = 20, 40
 # Every command has this option, some have no other.
+# An argument with the type of its value.
+_ARGUMENT: Final = re.compile(r"^(\* `[^-`]+?) <[^`]*>`", re.MULTILINE)
 _HELP: Final = re.compile(r"(?:\*\*Options\*\*:\n\n)?\* `--help`: [^\n]*\n(?=\n|$)")
 _MADE: Final = re.compile(r"^<!-- made when the pages are built: (\S+) -->$", flags=re.MULTILINE)
 
@@ -90,7 +92,8 @@ def commands() -> str:
         context = command.context_class(command, info_name=name, parent=top)
         _say_in_full(command)
         text = get_docs_for_click(obj=command, ctx=context, indent=1, name=f"rebench {name}")
-        texts.append(_HELP.sub("", text.replace("```console\n$ ", "```text\n")))
+        text = _ARGUMENT.sub(r"\1`", text.replace("```console\n$ ", "```text\n"))
+        texts.append(_HELP.sub("", text))
     return "\n".join(texts)
 
 

@@ -13,12 +13,11 @@ from typer.models import CommandFunctionType as F
 
 __all__ = ["App", "CommandGroup"]
 
-# Parts of Typer's help, and what help shows instead. An argument's name says enough.
+# Types of the values of options, and their names in help.
+_VALUES: Final = {"str": "TEXT", "int": "N", "float": "N", "Path": "PATH"}
+# Parts of Typer's help and their replacements. The name of an argument needs no type.
 _PLAIN: Final = {
     r"^([^-].*) <.*": r"\1",
-    r"<(list\[)?str\]?>": "TEXT",
-    r"<(list\[)?(int|float)( range)?\]?>": "N",
-    "<path>": "PATH",
     r"(\S+)<=x<=([^];]+)": r"\1 to \2",
     "x>=": "at least ",
 }
@@ -47,17 +46,20 @@ class _Reader:
 
 
 class _Light:
-    """Command or group that parses values with `_Reader`."""
+    """Command or group that parses values with `_Reader`, and names the values of options."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         params: list[Any] = super().get_params(ctx)  # type: ignore[misc]  # of Typer
         for param in params:
             param._runtime_param = _Reader()  # noqa: SLF001 - Typer has no setting for this
+            if param.param_type_name == "option" and param.metavar is None:
+                kind = param.bare_type().removeprefix("list[").removesuffix("]")
+                param.metavar = _VALUES.get(kind)
         return params
 
 
 class _Command(_Light, TyperCommand):
-    """Command whose help names values like TEXT and N instead of Python's types."""
+    """Command whose help describes arguments and ranges of numbers in words."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the lists of arguments and options for help."""
