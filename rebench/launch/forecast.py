@@ -16,7 +16,6 @@ from typing import Final
 
 import numpy as np
 
-from cells.ops import CONV_1X1, CONV_3X3
 from rebench.data import data_spec
 from rebench.launch.clusters.commands import largest_array
 from rebench.launch.decide import Throttle
@@ -38,21 +37,14 @@ from rebench.runs import (
 
 __all__ = ["Forecast", "forecast", "times_for"]
 
-# Files of a run: run.json, spec.json, trials.jsonl, two tables, and the list of their shards.
-_OF_A_RUN: Final = 6
-# Files of a submission: its owner, its intent, the mark of its end.
-_OF_A_SUBMISSION: Final = 3
-# Of an array: the answer of SLURM and the script, twice.
-_OF_AN_ARRAY: Final = 3
-# Of a job: its pickle.
-_OF_A_JOB: Final = 1
-# Of a process: a pickle, a log, a shard and a report. A requeued job has a shard more each time.
-_OF_A_PROCESS: Final = 4
-# Bytes of a record without its trial and its curves; of a loss and two commas.
-_OF_A_RECORD: Final = 870
-_OF_A_LOSS: Final = 21
-# Bytes of a convolution's name and those of its normalisation, and of the statistics.
-_OF_A_LAYER: Final = 950
+# Measured: files of a run with one submission of one array, and files of each process of a job.
+_FILES_OF_A_RUN: Final = 12
+_FILES_OF_A_PROCESS: Final = 5
+# Measured: bytes of a trial in the list, in its shard and in tables; without and for its curves.
+_BYTES_OF_A_TRIAL: Final = 1700
+_BYTES_OF_AN_EPOCH: Final = 40
+# Measured: bytes of the names and shapes in the file of a network.
+_BYTES_OF_NAMES: Final = 50_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,9 +64,9 @@ class Forecast:
     too_long: int
     """Jobs of one trial that is longer than their time limit."""
     bytes_on_disk: int
-    """Bytes of all trials: in the list of trials, in shards, in tables, and as networks."""
+    """Approximate bytes of all trials: in the list of trials, shards, tables and networks."""
     files: int
-    """Files of one submission, if its jobs are never requeued."""
+    """Approximate number of files after one submission without requeued jobs."""
 
 
 @garbage_search_paused()
@@ -93,15 +85,11 @@ def forecast(
     ]
     packed = pack_types(groups, times, spec.slurm, trials_per_job=trials_per_job)
     jobs = [job for own in packed.values() for job in own]
-    counts = Counter(trial.dataset for trial in trials)
-    examples = {trial.dataset: trial for trial in trials}
-    largest, files = largest_array(), _OF_A_RUN + _OF_A_SUBMISSION
-    kept = spec.train.keep != "nothing"
-    wall_s, too_long, wall_s_on = 0.0, 0, dict.fromkeys(devices, 0.0)
+    files = _FILES_OF_A_RUN + len(trials) * (spec.train.keep != "nothing")
+    largest, wall_s, too_long, wall_s_on = largest_array(), 0.0, 0, dict.fromkeys(devices, 0.0)
     for name, options in spec.slurm.by_type.items():
         own, model = packed[name], times.faster(spec.slurm.speed_of(name))
-        of_a_job = _OF_A_JOB + options.processes_per_job * _OF_A_PROCESS
-        files += len(own) * of_a_job + _OF_AN_ARRAY * bool(own)
+        files += len(own) * options.processes_per_job * _FILES_OF_A_PROCESS
         wall_s = max(wall_s, _wall_s(own, options.array_parallelism, largest))
         too_long += sum(job.seconds > options.time_min * 60 for job in own)
         device_s = sum(job.seconds for job in own)
@@ -119,10 +107,8 @@ def forecast(
         wall_s=wall_s,
         wall_s_on=wall_s_on,
         too_long=too_long,
-        # A network has its trial's record in its file.
-        bytes_on_disk=(_bytes_of_networks(trials, spec) if kept else 0)
-        + (1 + kept) * sum(counts[name] * _bytes_of(one) for name, one in examples.items()),
-        files=files + kept * len(trials),
+        bytes_on_disk=_bytes_on_disk(trials, spec),
+        files=files,
     )
 
 
@@ -141,28 +127,22 @@ def _wall_s(jobs: Sequence[Job], at_once: int, largest: int) -> float:
     return max(ends.values())
 
 
-def _bytes_of(trial: Trial) -> int:
-    """Return the bytes of a trial: its line in the list, its record, its rows of curves."""
-    parts = data_spec(trial.dataset).part_sizes(trial.split)
-    # The number of digits of an accuracy depends on its number of images.
-    epoch = sum(len(str(100 * (images // 3) / images)) + _OF_A_LOSS for images in parts.values())
-    # A loss does not compress, and an accuracy to the digits that tell one image from none.
-    of_a_row = 8 + math.log2(max(parts.values())) / 8
-    rows = math.ceil(trial.epochs * len(parts) * of_a_row)
-    # The record repeats the trial.
-    return 2 * len(trial.model_dump_json()) + _OF_A_RECORD + trial.epochs * epoch + rows
-
-
-def _bytes_of_networks(trials: Sequence[Trial], spec: SweepSpec) -> int:
-    """Return the bytes that `rebench.train.save_network` writes for all trials."""
-    skeleton, keeps, total = spec.skeleton, spec.train, 0
-    for (cell, dataset), count in Counter((one.cell, one.dataset) for one in trials).items():
-        model = data_spec(dataset).cost_model(skeleton.channels, skeleton.cells_per_stage)
-        in_cells = sum(op in (CONV_1X1, CONV_3X3) for op in cell.ops)
-        layers = 6 + 3 * skeleton.cells_per_stage * in_cells
-        size = (2 if keeps.half else 4) * model.of(cell).params + _OF_A_LAYER * layers
-        total += count * (2 * size if keeps.keep == "state" else size)
-    return total
+def _bytes_on_disk(trials: Sequence[Trial], spec: SweepSpec) -> int:
+    """Return the approximate bytes of records and networks."""
+    records = 0
+    for name, count in Counter(trial.dataset for trial in trials).items():
+        curves = len(data_spec(name).part_sizes(spec.split)) * spec.epochs
+        records += count * (_BYTES_OF_A_TRIAL + _BYTES_OF_AN_EPOCH * curves)
+    if spec.train.keep == "nothing":
+        return records
+    each = (2 if spec.train.half else 4) * (2 if spec.train.keep == "state" else 1)
+    networks = 0
+    for (cell, name), count in Counter((one.cell, one.dataset) for one in trials).items():
+        skeleton = spec.skeleton
+        model = data_spec(name).cost_model(skeleton.channels, skeleton.cells_per_stage)
+        networks += count * (each * model.of(cell).params + _BYTES_OF_NAMES)
+    # The file of a network contains the record of its trial.
+    return 2 * records + networks
 
 
 # More records than this tell nothing more about times.
@@ -172,13 +152,9 @@ _ENOUGH: Final = 1000
 def times_for(
     spec: SweepSpec, *, run: Path, past: Path | None = None, here: bool = False
 ) -> TimeModel:
-    """Return the times of the trials of a sweep, from the best source there is.
+    """Return the times of the trials of a sweep: from records of its run or of `past`, or guessed.
 
-    Args:
-        spec: the sweep.
-        run: its run. Its records give the times unless `past` is given.
-        past: another run with records.
-        here: whether the trials will be trained on this machine.
+    The guess is for this machine if the trials will be trained `here`.
     """
     finished = FinishedTrials(past or run).refresh()
     done = [key for key, one in finished.trials.items() if one.status == "done"]

@@ -129,7 +129,7 @@ def test_plan_counts_what_is_trained_and_adds_up_what_it_costs(tmp_path):
     assert row["days_on_1_devices"] == pytest.approx(row["device_hours"] / 24, abs=1e-4)
     assert row["days_on_7_devices"] == pytest.approx(row["days_on_1_devices"] / 7, abs=1e-5)
     assert row["times_from"].startswith("a guess")
-    assert row["files"] == 6 + 3 + 3 + 3 * 5
+    assert row["files"] == 12 + 5 * 3
 
 
 def test_plan_takes_other_values_for_the_keys_of_the_sweep(tmp_path, stand_in):
