@@ -87,19 +87,7 @@ def decide(
 ) -> Decision:
     """Select the trials that submission `number` sends at the Unix time `now`.
 
-    Args:
-        spec: the sweep.
-        trials: its trials.
-        order: the wishes of the user.
-        state: the state of the run.
-        limits: the limits of the cluster.
-        times: the times by which trials are packed into jobs.
-        prefix: the beginning of the names of the jobs.
-        number: the number of the submission.
-        now: the time.
-
-    Raises:
-        InputError: the types of device have changed.
+    The names of the jobs begin with `prefix`. Changed types of device raise InputError.
     """
     home = cluster(order.cluster)
     options, notes = home.options(spec.slurm), list[str]()
@@ -264,12 +252,8 @@ def bad_nodes(jobs: Iterable[JobView], idle: Iterable[str], judged_from: int = 0
     """Return the nodes on which the last three jobs failed at once, before they trained.
 
     If this happened on every node, and there are three or more, the nodes are not to blame. A
-    worker that came to train and died (of its memory, say) tells nothing about its node.
-
-    Args:
-        jobs: the jobs of the run.
-        idle: the jobs that never came to train.
-        judged_from: earlier submissions are ignored.
+    worker that came to train and died (of its memory, say) tells nothing about its node. Only
+    `idle` jobs never came to train. Submissions before `judged_from` are ignored.
     """
     falls: dict[str, list[bool]] = {}
     unused = set(idle)

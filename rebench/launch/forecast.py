@@ -6,7 +6,6 @@ How long its trials take is learnt from records, or guessed.
 from __future__ import annotations
 
 import heapq
-import math
 import timeit
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence

@@ -209,27 +209,9 @@ class Submission:
             return None
         return sent
 
-    def jobs_with(self, trial_id: str) -> list[str]:
-        """Return the numbers of the jobs that were given a trial."""
-        intent = self.intent()
-        chunks = enumerate(intent.chunks) if intent else ()
-        sent = [(self.sent(at, tasks=len(one.jobs)), one.jobs) for at, one in chunks]
-        return [
-            number
-            for answer, jobs in sent
-            if answer is not None
-            for number, job in zip(answer.jobs, jobs, strict=False)
-            if trial_id in job.trials
-        ]
-
     def owner(self) -> Owner | None:
         """Return the owner; None in the instant before its file is written."""
         return read_kept(Owner, self.owner_file)
-
-    def is_abandoned(self) -> bool:
-        """Return whether the owner is gone and did not close the submission."""
-        owner = self.owner()
-        return not submitter_lives(self.owner_file, owner.process if owner else None)
 
     def describe_owner(self) -> str:
         """Return the owner in words."""
@@ -288,7 +270,8 @@ class Journal:
             if submission.number < mine.number and not submission.is_closed
         ]:
             for one in earlier:
-                if one.is_abandoned():
+                owner = one.owner()
+                if not submitter_lives(one.owner_file, owner.process if owner else None):
                     one.close()
                 elif one.number not in told:
                     told.add(one.number)

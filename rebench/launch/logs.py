@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from rebench.errors import InputError
-from rebench.launch.journal import Journal
+from rebench.launch.state import jobs_of
 from rebench.runs import Run, Trial
 from rebench.runs.files import read_file
 
@@ -36,18 +36,15 @@ def log_of(run: Run, trial_id: str) -> list[Printed]:
     """Return the output of the jobs that were given a trial, the latest last.
 
     If no log has lines about it, all lines of its jobs are returned.
-
-    Raises:
-        InputError: the run has no such trial.
     """
     if trial_id not in (known := run.ids()):
         near = difflib.get_close_matches(trial_id, known, n=3, cutoff=0.0)
         raise InputError(f"no trial {trial_id!r} in this run; near: {', '.join(near) or 'none'}")
     logs = [
         path
-        for submission in Journal(run.folder).submissions()
-        for job in submission.jobs_with(trial_id)
-        for path in sorted(submission.logs.glob(f"{job}_*log*"))
+        for job in jobs_of(run, ask_queue=False)
+        if job.job and trial_id in job.trials
+        for path in sorted(job.folder.glob(f"{job.job}_*log*"))
     ]
     all_of = {path: _lines(path) for path in logs}
     own = [Printed(log, list(_about(trial_id, lines)), True) for log, lines in all_of.items()]

@@ -76,13 +76,7 @@ class State:
 def read_state(run: Run, tell: Tell = unheard, *, by_files: bool = False) -> State:
     """Return the state of a run, from its files and the queue.
 
-    Args:
-        run: the run.
-        tell: receives one line about each thing that the user should know.
-        by_files: whether to use only files if the queue cannot be asked.
-
-    Raises:
-        ClusterError: the queue cannot be asked, and `by_files` is false.
+    If the queue does not answer, the state is read `by_files` only, or ClusterError is raised.
     """
     finished = FinishedTrials(run.folder).refresh()
     for problem in finished.problems:
@@ -92,7 +86,7 @@ def read_state(run: Run, tell: Tell = unheard, *, by_files: bool = False) -> Sta
     except ClusterError as error:
         if not by_files:
             raise
-        tell(f"the queue cannot be asked ({error}): states are from files alone")
+        tell(f"SLURM's queue does not answer ({error}): states of jobs are read from files only")
         jobs = jobs_of(run, tell, ask_queue=False)
     return State(
         jobs=jobs,
@@ -112,19 +106,13 @@ def jobs_of(
 ) -> list[JobView]:
     """Return every job of a run, in the order of submission.
 
-    Args:
-        run: the run.
-        tell: receives one line about each thing that the user should know.
-        ask_queue: whether to ask the queue; otherwise the state of its jobs is UNKNOWN.
-        done: trials with a record. Accounting is asked about jobs that left other trials.
-
-    Raises:
-        ClusterError: the queue cannot be asked.
+    Without the queue, the state of its jobs is UNKNOWN. Accounting is asked about ended jobs with
+    trials that are not `done`.
     """
     if run.original is not None:
         tell(
-            f"{run.folder} is a copy of {run.original}: the jobs of that run are not looked at"
-            " here; submitting makes the copy a run of its own"
+            f"{run.folder} is a copy of {run.original}: jobs of the original are ignored;"
+            " `rebench submit` makes the copy a separate run"
         )
     jobs = [
         job
@@ -195,7 +183,7 @@ def adopt_jobs(run: Run, jobs: Sequence[JobView], tell: Tell) -> int:
             submission.write_sent(at, sent)
             adopted += len(sent.jobs)
     if adopted:
-        tell(f"took over {adopted} jobs whose submitter had died before it could hand them over")
+        tell(f"adopted {adopted} jobs of a submitter that died before it recorded them")
     return adopted
 
 

@@ -146,15 +146,8 @@ def follow(
 ) -> Status:
     """Return the status of a run when nothing runs and nothing waits any more.
 
-    Args:
-        run: the run.
-        look: is given the status, again and again.
-        every_s: seconds between looks.
-        send: submits pending or lost trials; it is called until no such trial is left.
-        tell: is given one line about each submission.
-
-    Raises:
-        ClusterError: repeated submissions finished no trial, or were refused.
+    `look` receives the status every `every_s` seconds. `send` submits pending or lost trials until
+    none is left; ClusterError is raised if submissions repeatedly finish no trial or are refused.
     """
     next_s, fullest = 0.0, math.inf
     finished, fruitless, refused = -1, 0, 0

@@ -35,8 +35,8 @@ from rebench.runs.record import source_commit
 __all__ = ["Preview", "Submitted", "run_folder", "submit"]
 
 _NO_ROOM: Final = (
-    "as many jobs of this run are live as this machine has room for (GPUs, or cores /"
-    " cpus_per_task, and array_parallelism)"
+    "this machine runs the maximum number of jobs of this run (its GPUs, or cores / cpus_per_task;"
+    " at most array_parallelism)"
 )
 
 
@@ -193,12 +193,8 @@ class _Sending:
     ) -> tuple[list[str], set[str], str]:
         """Submit arrays until the cluster accepts no more; halve refused arrays and try again.
 
-        Returns:
-            The jobs, their trials, and the reason why the cluster accepts no more.
-
-        Raises:
-            RebenchError: an array was refused for another reason than its size, or the first one
-                although no job is `live`.
+        Return the jobs, their trials, and the reason why the cluster accepts no more. A refusal
+        raises if its reason is not the number of jobs, or if no job is `live`.
         """
         jobs: list[str] = []
         trials: set[str] = set()
@@ -215,8 +211,8 @@ class _Sending:
                 if fewer is None or not (fewer.chunks or live):
                     left = sum(len(later.trials) for later in intent.chunks[number:])
                     raise type(error)(
-                        f"{error} | sent before that: {len(jobs)} jobs; not sent: {left} trials,"
-                        " which submitting again will send"
+                        f"{error} | {len(jobs)} jobs were submitted before, {left} trials were not:"
+                        " submit again"
                     ) from error
                 mine.write_intent(fewer)
                 intent, refusal = fewer, f"SLURM takes no more jobs now ({error})"
@@ -356,6 +352,5 @@ def _check_data(spec: DataSpec, root: str | None) -> None:
     if not is_present(spec, folder):
         raise MissingDataError(
             f"{spec.name} is not in {folder} (--data-root names another folder). To get it:"
-            f" {spec.get}. If the nodes have copies of their own: --no-preflight sends without"
-            " looking"
+            f" {spec.get}. If only the nodes have the data: --no-preflight skips this check"
         )

@@ -22,7 +22,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 
 from rebench.errors import ClusterError, Interrupted, MissingDataError, StoreError
-from rebench.launch.clusters import cluster, worker_died, worker_lives
+from rebench.launch.clusters import cluster, recorded
 from rebench.launch.devices import find_device, set_threads
 from rebench.launch.journal import Intent, Journal, Submission
 from rebench.launch.liveness import Reporter
@@ -102,8 +102,12 @@ class _Worker:
         me, processes = self._me, self._processes
         self._cluster = cluster(me.cluster)
         self._log_file = submission.logs / f"{me.job}_{self._rank}.log" if in_job else None
-        lives = functools.partial(worker_lives, folder, me)
-        self._claims = Claims(folder, me, lives, worker_died)
+        self._claims = Claims(
+            folder,
+            me,
+            lives=lambda holder: recorded(holder.cluster).worker_lives(folder, me, holder),
+            died=lambda holder: recorded(holder.cluster).worker_died(holder),
+        )
         self._reporter = Reporter(folder, me, self._log_file)
         self._results = ShardWriter(folder / "results", me.worker, me.attempt, on_wait=_log.warning)
         self._failures = ShardWriter(folder / "failures", me.worker, me.attempt, patience_s=5.0)
@@ -142,7 +146,7 @@ class _Worker:
             self._leave()
         except (StoreError, ClusterError, MissingDataError, OSError) as error:
             self._reporter.end(f"stopped: {error}")
-            _log.exception("stopped on %s; what is recorded is safe", _NODE)
+            _log.exception("stopped on node %s; finished trials are recorded", _NODE)
             raise
         finally:
             self._results.close()

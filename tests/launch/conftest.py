@@ -31,40 +31,37 @@ def stand_in(tmp_path, monkeypatch) -> Callable[[str, str], None]:
     return put
 
 
-@pytest.fixture(scope="session")
-def cluster():
-    """A private cluster: three nodes of four CPUs and two fake GPUs, no accounting."""
-    yield from _private_cluster()
+def _private_cluster(*options: str):
+    """Return a fixture: a private SLURM that is started once with these options."""
+
+    @pytest.fixture(scope="session")
+    def started():
+        if not shutil.which("sbatch"):
+            pytest.skip("no SLURM on this machine: apt-get install slurm-wlm munge")
+        # Unix sockets need a short path, which pytest's own folders are not.
+        folder = Path(tempfile.mkdtemp(prefix="rebench-"))
+        folder.chmod(0o755)  # for its other users
+        one = Cluster(folder)
+        one.script("start", *options)
+        yield one
+        one.script("stop")
+        shutil.rmtree(folder, ignore_errors=True)
+
+    return started
 
 
-@pytest.fixture(scope="session")
-def accounting_cluster():
-    """A private cluster with slurmdbd, so that `sacct` answers."""
-    yield from _private_cluster("--accounting", "--nodes", "1")
-
-
-@pytest.fixture(scope="session")
-def tight_cluster():
-    """A private cluster whose arrays have at most two tasks."""
-    yield from _private_cluster("--max-array", "2")
-
-
-@pytest.fixture(scope="session")
-def private_cluster():
-    """A private cluster whose users see their own jobs alone."""
-    yield from _private_cluster("--private", "--nodes", "1")
-
-
-@pytest.fixture(scope="session")
-def limited_cluster():
-    """A private cluster that takes five jobs at a time, in arrays of at most three."""
-    yield from _private_cluster("--max-submit", "5", "--max-array", "3", "--nodes", "1")
-
-
-@pytest.fixture(scope="session")
-def watched_cluster():
-    """A private cluster that ends the jobs which take more memory than they asked for."""
-    yield from _private_cluster("--over-memory-kill", "--nodes", "1")
+# Three nodes of four CPUs and two fake GPUs, without accounting.
+cluster = _private_cluster()
+# With slurmdbd, so that `sacct` answers.
+accounting_cluster = _private_cluster("--accounting", "--nodes", "1")
+# Its arrays have at most two tasks.
+tight_cluster = _private_cluster("--max-array", "2")
+# Its users see their own jobs only.
+private_cluster = _private_cluster("--private", "--nodes", "1")
+# It takes five jobs at a time, in arrays of at most three.
+limited_cluster = _private_cluster("--max-submit", "5", "--max-array", "3", "--nodes", "1")
+# It ends jobs that take more memory than they asked for.
+watched_cluster = _private_cluster("--over-memory-kill", "--nodes", "1")
 
 
 @pytest.fixture(scope="session")
@@ -73,16 +70,3 @@ def undisturbed(tmp_path_factory):
     sweep = Sweep(tmp_path_factory.mktemp("undisturbed"))
     assert sweep.submit("--cluster", "debug")["sent"] == sweep.size
     return sweep.outcomes()
-
-
-def _private_cluster(*options: str):
-    if not shutil.which("sbatch"):
-        pytest.skip("no SLURM on this machine: apt-get install slurm-wlm munge")
-    # Unix sockets need a short path, which pytest's own folders are not.
-    folder = Path(tempfile.mkdtemp(prefix="rebench-"))
-    folder.chmod(0o755)  # for its other users
-    one = Cluster(folder)
-    one.script("start", *options)
-    yield one
-    one.script("stop")
-    shutil.rmtree(folder, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Damaged files outside ``results/``: named in a line, and neither status nor submit stops."""
+"""Damaged and odd files in the folder of a run: each is one line, and the commands go on."""
 
 import json
 import os
@@ -9,23 +9,17 @@ import pytest
 from cluster import Sweep
 
 from rebench.cli import main
+from rebench.launch.journal import Journal
+from rebench.launch.liveness import last_heard_s
 from rebench.launch.status import status
 from rebench.runs import FinishedTrials, Run
 from rebench.runs.claims import Claims, Holder, this_process
+from rebench.runs.files import OddFileError, read_file
 
-INTENT, SENT = "submissions/0001/intent.json", "submissions/0001/sent.0.json"
-OWNER, LIST, FAILED = "submissions/0001/owner.json", "trials.jsonl", "failures/w.0.jsonl"
-ASIDE = "quarantine.jsonl"
-# What `status` says of each; of an owner that is gone and of progress nothing has to be said.
-NAMED = {
-    INTENT: f"{INTENT} is damaged: which jobs submission 1 sent is not known",
-    SENT: f"{SENT} is damaged: its jobs are looked for in the queue",
-    LIST: "trials.jsonl is damaged in 1 lines: `rebench submit` with the sweep file",
-    FAILED: "failures/w.0.jsonl:1 is damaged: ignored",
-    ASIDE: "quarantine.jsonl:1 is damaged: ignored",
-    OWNER: "",
-    "progress/w.json": "",
-}
+FIRST = "submissions/0001"
+SENT, INTENT, OWNER = (f"{FIRST}/{name}.json" for name in ("sent.0", "intent", "owner"))
+LIST, TRIAL = "trials.jsonl", "0123456789abcdef"
+ME = Holder(worker="w", job="1", attempt=0, cluster="local", process=this_process())
 DAMAGES = {"torn": b'{"trial_id":"', "not UTF-8": b"\xff\xfe{}\n", "not an object": b"[3]\n"}
 
 
@@ -41,14 +35,12 @@ def finished(tmp_path_factory):
 
 @pytest.fixture
 def run(finished, tmp_path):
-    """A copy of it without one of the records."""
+    """A copy of it, which knows nothing of the other."""
     sweep = Sweep(tmp_path, cells=1, epochs=1)
     shutil.copy(finished.spec, sweep.spec)
     shutil.copytree(finished.run, sweep.run)
-    # As if it had been made here.
     (sweep.run / "run.json").write_text(json.dumps({"name": Run.open(finished.run).name}))
-    (shard,) = sweep.run.glob("results/*.jsonl")
-    shard.write_text(shard.read_text().splitlines(keepends=True)[0])
+    (sweep.run / "failures").mkdir(exist_ok=True)
     return sweep
 
 
@@ -56,49 +48,143 @@ def _rebench(sweep: Sweep, *arguments: str) -> int:
     return main(sweep.command(*arguments)[3:])
 
 
-def _damage(path: Path, content: bytes) -> None:
-    path.parent.mkdir(exist_ok=True)
-    # The other lines of a list stay whole.
-    whole = path.read_bytes().split(b"\n", 1)[1] if path.name == LIST else b""
-    path.write_bytes(content + (b"" if content.endswith(b"\n") or not whole else b"\n") + whole)
+def _row(sweep: Sweep, capsys, *arguments: str) -> tuple[dict, str]:
+    """Return the row that a command prints, and its messages."""
+    assert _rebench(sweep, *arguments, "--json") == 0
+    said = capsys.readouterr()
+    return json.loads(said.out)[0], said.err
 
 
-@pytest.mark.parametrize("how", DAMAGES)
-@pytest.mark.parametrize("name", NAMED)
-def test_damaged_file_is_named_and_the_rest_is_sent(run, capsys, name, how):
-    content = DAMAGES[how]
-    # A line that has no end is being written, and not damaged.
-    _damage(run.run / name, content if name.endswith("json") else content.rstrip() + b"\n")
-    assert _rebench(run, "status") == 0
-    said = capsys.readouterr().err
-    assert NAMED[name] in said
-    assert said.count("\n") == bool(NAMED[name])
-    assert _rebench(run, "submit", "--cluster", "debug", "--json") == 0
-    assert json.loads(capsys.readouterr().out)[0]["sent"] == 1
-    assert _rebench(run, "status", "--json") == 0
-    assert json.loads(capsys.readouterr().out)[0]["done"] == 2
+def _replaced(file: Path, **content: object) -> None:
+    file.write_text(json.dumps(json.loads(file.read_text()) | content))
 
 
-@pytest.mark.parametrize("content", [b"", *DAMAGES.values()])
-def test_damaged_name_of_a_run_says_how_to_mend_it(run, capsys, content):
-    path = run.run / "run.json"
-    path.write_bytes(content)
-    for command in ("status", "submit", "cancel"):
-        assert _rebench(run, command, *(["--cluster", "debug"] if command == "submit" else [])) == 1
+def _pipe(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+
+
+def _device(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    path.symlink_to("/dev/zero")
+
+
+def _folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def _damage(path: Path, how: str) -> None:
+    content = DAMAGES[how].rstrip(b"\n")
+    # A line without an end is being written, and is not damaged. Other lines stay whole.
+    rest = path.read_bytes().split(b"\n", 1)[1] if path.name == LIST else b""
+    path.write_bytes(content + b"\n" * path.name.endswith("jsonl") + rest)
+
+
+def _shard_of_no_text(run: Path) -> None:
+    (shard,) = run.glob("results/*.jsonl")
+    name = os.fsencode(run / "results") + b"/\xff.jsonl"
+    Path(os.fsdecode(name)).write_bytes(shard.read_bytes() + b"{\n")
+
+
+def _unknown_type(run: Path) -> None:
+    path = run / INTENT
+    content = json.loads(path.read_text())
+    content["chunks"][0]["type_name"] = "none"
+    path.write_text(json.dumps(content))
+
+
+def _process_of(run: Path, **content: object) -> None:
+    path = run / SENT
+    process = json.loads(path.read_text())["process"]
+    _replaced(path, process=process | content)
+
+
+# What is done to a run, and what status says of it.
+ODD = {
+    "shard": (_shard_of_no_text, r"results/\udcff.jsonl:3 is damaged and ignored"),
+    "no jobs": (lambda run: _replaced(run / SENT, jobs=[]), f"{SENT} is damaged: its jobs are"),
+    "job": (lambda run: _replaced(run / SENT, jobs=["/x"]), f"{SENT} is damaged: its jobs are"),
+    "process": (lambda run: _process_of(run, pid=-1), f"{SENT} is damaged: its jobs are"),
+    "large process": (lambda run: _process_of(run, pid=2**40), f"{SENT} is damaged: its jobs are"),
+    "type": (_unknown_type, f"{INTENT} is damaged: which jobs submission 1 sent"),
+    "number": (lambda run: (run / "submissions/²").mkdir(), "submissions/² is no submission"),
+    "short number": (lambda run: (run / "submissions/1").mkdir(), "submissions/1 is no submission"),
+    "NUL": (lambda run: _replaced(run / "run.json", path="/a\0b"), ""),
+    "pipe as spec": (lambda run: _pipe(run / "spec.json"), "spec.json cannot be read (it is no"),
+    "zeros as spec": (lambda run: _device(run / "spec.json"), "spec.json cannot be read (it is no"),
+    "pipe as sent": (lambda run: _pipe(run / SENT), f"{SENT} cannot be read (it is not a regular"),
+    "pipe as intent": (lambda run: _pipe(run / INTENT), f"{INTENT} cannot be read (it is no"),
+    "pipe as owner": (lambda run: _pipe(run / OWNER), ""),
+    "pipe as progress": (lambda run: _pipe(run / "progress/w.json"), ""),
+    "zeros as list": (lambda run: _device(run / "trials.jsonl"), "trials.jsonl cannot be read (it"),
+    "pipe as aside": (lambda run: _pipe(run / "quarantine.jsonl"), "quarantine.jsonl cannot be"),
+    "pipe as failures": (lambda run: _pipe(run / "failures/w.jsonl"), "w.jsonl is not a file"),
+}
+# What `status` says of a damaged file. An owner that is gone and progress need no line.
+NAMED = {
+    INTENT: f"{INTENT} is damaged: which jobs submission 1 sent is not known",
+    SENT: f"{SENT} is damaged: its jobs are looked for in the queue",
+    LIST: "trials.jsonl is damaged in 1 lines: `rebench submit` with the sweep file",
+    "failures/w.0.jsonl": "failures/w.0.jsonl:1 is damaged: ignored",
+    "quarantine.jsonl": "quarantine.jsonl:1 is damaged: ignored",
+    OWNER: "",
+    "progress/w.json": "",
+}
+ODD |= {
+    f"{how}: {name}": (lambda run, name=name, how=how: _damage(run / name, how), said)
+    for name, said in NAMED.items()
+    for how in DAMAGES
+}
+ODD |= {
+    "folder as list": (lambda run: _folder(run / LIST), f"{LIST} cannot be read (Is a directory)"),
+    "folder as sent": (lambda run: _folder(run / SENT), f"{SENT} cannot be read (Is a directory)"),
+    "file as submission": (
+        lambda run: (run / "submissions/0002").write_text(""),
+        "submissions/0002 is no folder, and no submission: ignored",
+    ),
+}
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_odd_file_is_one_line_and_every_command_goes_on(run, capsys, odd):
+    change, said = ODD[odd]
+    change(run.run)
+    counts, told = _row(run, capsys, "status")
+    assert said in told
+    assert told.count("\n") == bool(said)
+    listed = {"zeros as list": 0, "folder as list": 0}.get(odd, 1 if odd.endswith(LIST) else 2)
+    assert (counts["done"], counts["trials"]) == (listed, listed)
+    assert _row(run, capsys, "collect")[0]["trials"] == 2
+    if odd != "folder as list":  # which only the user can remove
+        assert _row(run, capsys, "submit", "--cluster", "debug")[0]["already_done"] == 2
+
+
+def test_trial_without_a_record_is_sent_whatever_else_is_damaged(run, capsys):
+    (shard,) = run.run.glob("results/*.jsonl")
+    shard.write_text(shard.read_text().splitlines(keepends=True)[0])
+    for name in NAMED:
+        _damage(run.run / name, "torn")
+    assert _row(run, capsys, "submit", "--cluster", "debug")[0]["sent"] == 1
+    assert _row(run, capsys, "status")[0]["done"] == 2
+
+
+@pytest.mark.parametrize("content", [b"", *DAMAGES.values(), _pipe, _device])
+def test_damaged_name_of_a_run_is_one_line_that_says_how_to_repair_it(run, capsys, content):
+    path, why = run.run / "run.json", "is damaged: it contained the name of the run"
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    else:
+        content(path)
+        why = "cannot be read (it is not a regular file): it contained the name of the run"
+    for command in (["status"], ["submit", "--cluster", "debug"], ["cancel"], ["logs", TRIAL]):
+        assert _rebench(run, *command) == 1
         said = capsys.readouterr().err
-        assert f"{path} is damaged: it contained the name of the run" in said
+        assert f"{path} {why}" in said
         assert said.count("\n") == 1
+    assert _rebench(run, "collect") == 0, "it needs no name"
     path.unlink()
     assert _rebench(run, "submit", "--cluster", "debug") == 0
-
-
-@pytest.mark.parametrize("content", DAMAGES.values())
-def test_damaged_sweep_is_written_anew_by_submit(run, capsys, content):
-    (run.run / "spec.json").write_bytes(content)
-    assert _rebench(run, "submit RUN") == 1
-    assert "spec.json is damaged: `rebench submit` with the sweep file" in capsys.readouterr().err
-    assert _rebench(run, "submit", "--cluster", "debug") == 0
-    assert _rebench(run, "submit RUN") == 0
 
 
 @pytest.mark.parametrize("name", ["run.json", INTENT, SENT, OWNER, "spec.json"])
@@ -110,14 +196,10 @@ def test_keys_of_a_later_version_are_ignored(run, name):
 
 
 @pytest.mark.parametrize("how", ["zeros", "cut", "joined", "digit"])
-def test_damaged_record_is_trained_again_and_no_other(finished, tmp_path, capsys, how):
-    sweep = Sweep(tmp_path, cells=1, epochs=1)
-    shutil.copy(finished.spec, sweep.spec)
-    run = Path(shutil.copytree(finished.run, sweep.run))
-    (run / "run.json").write_text(json.dumps({"name": Run.open(finished.run).name}))
-    (shard,) = run.glob("results/*.jsonl")
+def test_damaged_record_is_trained_again_and_no_other(run, capsys, how):
+    (shard,) = run.run.glob("results/*.jsonl")
     first, second = shard.read_bytes().splitlines(keepends=True)
-    whole = FinishedTrials(run).refresh().records
+    whole = FinishedTrials(run.run).refresh().records
     at = first.index(b'"accuracy":[') + 13
     digit = b"1" if first[at : at + 1] != b"1" else b"2"
     damaged = {
@@ -128,41 +210,17 @@ def test_damaged_record_is_trained_again_and_no_other(finished, tmp_path, capsys
     }[how]
     shard.write_bytes(damaged + second)
     sent = 2 if how == "joined" else 1
-    assert _rebench(sweep, "status", "--json") == 0
-    (status,) = json.loads(capsys.readouterr().out)
-    assert (status["done"], status["pending"] + status["lost"]) == (2 - sent, sent)
-    assert _rebench(sweep, "collect") == 1
+    counts, _ = _row(run, capsys, "status")
+    assert (counts["done"], counts["pending"] + counts["lost"]) == (2 - sent, sent)
+    assert _rebench(run, "collect") == 1
     assert f"results/{shard.name}:1 is damaged" in capsys.readouterr().err
-    assert _rebench(sweep, "submit", "--cluster", "debug", "--json") == 0
-    assert json.loads(capsys.readouterr().out)[0]["sent"] == sent
-    assert _rebench(sweep, "collect") == 0
-    again = FinishedTrials(run).refresh()
+    assert _row(run, capsys, "submit", "--cluster", "debug")[0]["sent"] == sent
+    assert _rebench(run, "collect") == 0
+    again = FinishedTrials(run.run).refresh()
     assert again.duplicates == 0
     assert {one: record["outcome"] for one, record in again.records.items()} == {
         one: record["outcome"] for one, record in whole.items()
     }
-
-
-def test_file_that_cannot_be_read_is_one_line(run, capsys):
-    """A folder in its place stands for it: the superuser may read every file."""
-    (run.run / "trials.jsonl").unlink()
-    (run.run / "trials.jsonl").mkdir()
-    assert _rebench(run, "status") == 0
-    assert "trials.jsonl cannot be read (Is a directory)" in capsys.readouterr().err
-    (run.run / SENT).unlink()
-    (run.run / SENT).mkdir()
-    (run.run / "trials.jsonl").rmdir()
-    assert _rebench(run, "status") == 0
-    assert f"{SENT} cannot be read (Is a directory)" in capsys.readouterr().err
-
-
-def test_file_with_the_name_of_a_submission_is_named_and_in_nobodys_way(run, capsys):
-    stray = run.run / "submissions" / "0002"
-    stray.write_text("")
-    assert _rebench(run, "status") == 0
-    assert f"{stray} is no folder, and no submission: ignored" in capsys.readouterr().err
-    assert _rebench(run, "submit", "--cluster", "debug") == 0
-    assert (run.run / "submissions" / "0003" / "intent.json").exists()
 
 
 @pytest.mark.parametrize(
@@ -172,6 +230,7 @@ def test_file_with_the_name_of_a_submission_is_named_and_in_nobodys_way(run, cap
         ("spec.json", None, "is missing"),
         ("spec.json", b"", "is damaged"),
         ("spec.json", b'{"cells": 3}', "is damaged"),
+        *(("spec.json", content, "is damaged") for content in DAMAGES.values()),
     ],
 )
 def test_sweep_that_is_gone_or_wrong_is_named_by_status_and_mended_by_submit(
@@ -185,6 +244,7 @@ def test_sweep_that_is_gone_or_wrong_is_named_by_status_and_mended_by_submit(
     told = capsys.readouterr().err
     assert f"{path} {said}: `rebench submit` with the sweep file writes it again" in told
     assert told.count("\n") == 1
+    assert _rebench(run, "submit RUN") == (1 if said == "is damaged" else 2)
     assert _rebench(run, "submit", "--cluster", "debug") == 0
     capsys.readouterr()
     assert _rebench(run, "status") == 0
@@ -226,25 +286,63 @@ def test_sweep_that_is_not_utf8_is_bad_input(run, capsys):
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="the superuser may read every file")
 def test_claim_that_may_not_be_read_is_taken_for_live(tmp_path):
-    trial_id = "0123456789abcdef"
-    me = Holder(worker="w", job="1", attempt=0, cluster="local", process=this_process())
-    assert Claims(tmp_path, me, lambda _: False).take(trial_id)
-    (tmp_path / "claims" / f"{trial_id}.1").chmod(0)
-    other = me.model_copy(update={"job": "2"})
-    assert Claims(tmp_path, other, lambda _: False).take(trial_id) is None
+    assert Claims(tmp_path, ME, lambda _: False).take(TRIAL)
+    (tmp_path / "claims" / f"{TRIAL}.1").chmod(0)
+    other = ME.model_copy(update={"job": "2"})
+    assert Claims(tmp_path, other, lambda _: False).take(TRIAL) is None
 
 
-def test_status_sees_a_change_that_times_do_not_tell(finished, tmp_path):
-    sweep = Sweep(tmp_path, cells=1, epochs=1)
-    run = Path(shutil.copytree(finished.run, sweep.run))
-    (run / "run.json").write_text(json.dumps({"name": Run.open(finished.run).name}))
-    assert _rebench(sweep, "collect") == 0
-    (shard,) = run.glob("results/*.jsonl")
+def test_status_sees_a_change_that_times_do_not_tell(run):
+    assert _rebench(run, "collect") == 0
+    (shard,) = run.run.glob("results/*.jsonl")
     kept, content = shard.stat(), bytearray(shard.read_bytes())
     content[300] ^= 1
     with shard.open("r+b") as file:
         file.write(content)
     os.utime(shard, ns=(kept.st_atime_ns, kept.st_mtime_ns))
-    changed = status(run)
+    changed = status(run.run)
     assert changed.counts["done"] == 1
     assert any(f"{shard.name}:1 is damaged" in line for line in changed.warnings)
+
+
+def test_pipe_as_a_log_is_named_where_its_lines_would_be(run, capsys):
+    (sent,) = Journal(run.run).submissions()
+    job = sent.sent(0).jobs[0]
+    sent.logs.mkdir(exist_ok=True)
+    _pipe(sent.logs / f"{job}_0.log")
+    assert main(["logs", str(run.run), Run.open(run.run).ids()[0]]) == 0
+    assert "cannot be read: it is not a regular file" in capsys.readouterr().out
+
+
+def test_what_a_worker_says_of_itself_names_no_file(run):
+    """Its report is the file that it stands in, whatever name it gives."""
+    (path,) = (run.run / "progress").glob("*.json")
+    report = json.loads(path.read_text())
+    report["holder"] |= {"worker": "a\0b", "job": "7"}
+    (run.run / "progress" / "x.json").write_text(json.dumps(report))
+    assert last_heard_s(run.run)["7"] >= 0
+
+
+@pytest.mark.parametrize("name", ["²", "٣", "007", "x"])
+def test_claim_without_a_number_is_no_claim(tmp_path, name):
+    (tmp_path / "claims").mkdir()
+    (tmp_path / "claims" / f"{TRIAL}.{name}").write_text("")
+    assert Claims(tmp_path, ME, lambda _: True).take(TRIAL)
+    assert (tmp_path / "claims" / f"{TRIAL}.1").exists()
+
+
+def test_pipe_as_a_claim_is_taken_over(tmp_path):
+    (tmp_path / "claims").mkdir()
+    os.mkfifo(tmp_path / "claims" / f"{TRIAL}.1")
+    assert Claims(tmp_path, ME, lambda _: True).take(TRIAL)
+    assert (tmp_path / "claims" / f"{TRIAL}.2").exists()
+
+
+def test_file_without_end_is_read_to_its_bound(tmp_path):
+    path = tmp_path / "large"
+    path.touch()
+    os.truncate(path, 2**40)
+    with pytest.raises(OddFileError, match="it has more than 1000 bytes"):
+        read_file(path, 1000)
+    os.truncate(path, 1000)
+    assert read_file(path, 1000) == bytes(1000)

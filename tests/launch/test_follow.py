@@ -197,3 +197,5 @@ def test_trial_that_runs_shows_how_far_its_worker_is_and_later_how_that_ended(tm
     reason = "job ended (stopped: no data)"
     assert told(0) == ("lost", "0", reason, None, None, None, log.format(0))
     assert looking.status(tmp_path).train_hours == 0
+    write_records(tmp_path, "w", RECORDS[2])
+    assert looking.status(tmp_path).extra_records == 1

@@ -131,35 +131,3 @@ def _ended(cluster, job: str) -> str:
     state = cluster.ask("squeue", "-h", "-t", "all", "-j", job, "-o", "%T").strip()
     # One that is being requeued passes through more states than pending and running.
     return "" if JobState(state).live else state
-
-
-def test_script_for_a_container_runs_its_python_with_the_gpu(cluster, tmp_path):
-    """That the script is right; Apptainer itself is not needed for that, and not run."""
-    sweep = Sweep(tmp_path, cluster)
-    image = "/shared/my images/rebench.sif"
-    chosen = ["--set", f"slurm.container_image={image}"]
-    said = sweep.rebench("submit", "--dry-run", *chosen, "--set", "slurm.gpus_per_task=1")
-    command = next(line for line in said.stdout.splitlines() if line.startswith("srun "))
-    assert f"apptainer exec --nv '{image}' python -u -m submitit.core._submit" in command
-    assert "#SBATCH --gpus-per-task=1\n" in said.stdout
-    without = sweep.rebench("submit", "--dry-run", *chosen).stdout
-    assert f"apptainer exec '{image}' python" in without
-    assert not sweep.run.exists()
-
-
-def test_cancelling_a_job_that_is_not_live_names_those_that_are(cluster, tmp_path):
-    sweep = Sweep(tmp_path, cluster, cells=1)
-    sweep.submit(
-        "--set",
-        "slurm.partition=short",
-        "--set",
-        "slurm.time_min=3",
-        "--no-preflight",
-        "--trials-per-job",
-        "6",
-    )  # waits: it is longer than allowed there
-    (job,) = sweep.jobs("PENDING")
-    refused = sweep.rebench("cancel", "--job", "1234567", code=2)
-    assert f"unknown live job '1234567'; valid: {job}" in refused.stderr
-    assert refused.stderr.count("\n") == 1
-    sweep.rebench("cancel")

@@ -13,7 +13,7 @@ import pytest
 from made_records import make_record
 
 from rebench.launch import liveness
-from rebench.launch.clusters import JobView, cluster, worker_lives
+from rebench.launch.clusters import JobView, cluster
 from rebench.launch.liveness import (
     JobState,
     Reporter,
@@ -120,12 +120,12 @@ def test_submitter_without_a_name_lives_for_an_instant(tmp_path):
 def test_worker_elsewhere_lives_until_it_has_been_silent_for_half_an_hour(tmp_path):
     other = holder(process=elsewhere(this_process()))
     me = holder(job="78")
-    assert not worker_lives(tmp_path, me, other), "it has never said anything"
+    assert not cluster("local").worker_lives(tmp_path, me, other), "it has never said anything"
     Reporter(tmp_path, other)
-    assert worker_lives(tmp_path, me, other)
+    assert cluster("local").worker_lives(tmp_path, me, other)
     assert last_heard_s(tmp_path).keys() == {"77"}
     age(report_path(tmp_path, other.worker), 2000)
-    assert not worker_lives(tmp_path, me, other)
+    assert not cluster("local").worker_lives(tmp_path, me, other)
     assert 1900 < last_heard_s(tmp_path)["77"] < 2100
 
 
@@ -176,10 +176,10 @@ def test_worker_whose_process_here_has_ended_is_dead_whatever_it_reported(tmp_pa
     process = sleeper()
     other = holder(process=mark_of(process.pid))
     Reporter(tmp_path, other)
-    assert worker_lives(tmp_path, holder(job="78"), other)
+    assert cluster("local").worker_lives(tmp_path, holder(job="78"), other)
     process.kill()
     process.wait()
-    assert not worker_lives(tmp_path, holder(job="78"), other)
+    assert not cluster("local").worker_lives(tmp_path, holder(job="78"), other)
 
 
 def test_job_elsewhere_that_has_just_been_started_lives_before_it_reports(tmp_path):

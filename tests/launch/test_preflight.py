@@ -1,7 +1,5 @@
 """What is looked at before jobs are sent: SLURM's nodes."""
 
-import json
-
 import pytest
 from cluster import Sweep, unsafe_cifar
 
@@ -25,20 +23,6 @@ def test_nodes_for_jobs_are_those_that_are_up_and_not_excluded(cluster, monkeypa
         assert _up("main") == {"n1", "n3"}
     finally:
         cluster.ask("scontrol", "update", "NodeName=n2", "State=RESUME")
-
-
-@pytest.mark.slurm
-@pytest.mark.xdist_group("slurm")
-def test_last_node_of_a_partition_is_never_left_out(limited_cluster, tmp_path):
-    """The cluster has one node."""
-    sweep = Sweep(tmp_path, limited_cluster, cells=1)
-    sweep.submit("--trials-per-job", "2", "--set", "slurm.setup=['exit 1']")
-    assert sweep.wait_until_over()["lost"] == 6
-    again = sweep.rebench("submit", "--trials-per-job", "2")
-    said = [line for line in again.stderr.splitlines() if "failed there at once" in line]
-    assert len(said) == 1
-    assert said[0].startswith("jobs are sent to n1 although 3 in a row failed there at once:")
-    assert sweep.wait_until_over()["done"] == 6
 
 
 @pytest.mark.slurm
@@ -91,21 +75,3 @@ def test_node_without_the_data_ends_its_jobs_and_fails_no_trial(cluster, tmp_pat
     counts = sweep.wait_until_over()
     assert (counts["lost"], counts["failed"]) == (6, 0)
     assert "UnsafeFileError" in sweep.trials("lost")[0]["reason"]
-
-
-@pytest.mark.slurm
-@pytest.mark.xdist_group("slurm")
-def test_memory_that_no_node_has_is_refused_and_a_dry_run_says_so_too(cluster, tmp_path):
-    sweep = Sweep(tmp_path, cluster, cells=1)
-    for dry in ([], ["--dry-run"]):
-        refused = sweep.rebench("submit", "--set", "slurm.mem_gb=64", *dry, code=2)
-        assert "slurm asks for 64 GB of memory, and no node of partition" in refused.stderr
-    shown = json.loads(sweep.rebench("submit", "--dry-run", "--json").stdout)[0]
-    assert (shown["trials"], shown["jobs"], shown["arrays"]) == (6, 6, 1)
-    assert not (sweep.run / "submissions" / "0001" / "intent.json").exists()
-    hold = ["--set", "slurm.extra.hold=true"]
-    assert sweep.submit(*hold)["sent"] == 6
-    held = sweep.rebench("submit", "--dry-run", "--json")
-    assert json.loads(held.stdout) == []
-    assert "6 trials are held by live jobs" in held.stderr
-    assert "cancelled 6 jobs\n" in sweep.rebench("cancel").stdout

@@ -20,7 +20,7 @@ import pytest
 
 import rebench
 from rebench.errors import ClusterError, InputError
-from rebench.launch.clusters import cluster, commands, worker_died, worker_lives
+from rebench.launch.clusters import cluster, commands, recorded
 from rebench.launch.journal import Chunk, Intent, JobSpec, Journal, Sent
 from rebench.launch.state import cancel_jobs
 from rebench.runs import Run, SlurmOptions
@@ -106,7 +106,7 @@ def test_what_the_scheduler_takes_no_more_waits(spec, stand_in):
     assert done.limit == f"SLURM takes no more jobs now (sbatch: error: {NO_MORE})"
     assert len(_intent(done.run)["chunks"]) == 2
     stand_in("sbatch", SBATCH.format(f'refuse "{NO_MORE}"'))
-    with pytest.raises(ClusterError, match="sent before that: 0 jobs; not sent: 6 trials"):
+    with pytest.raises(ClusterError, match="0 jobs were submitted before, 6 trials were not"):
         _submit(spec)
     (spec.parent / "slurm/queue").write_text(f"101|RUNNING|None|{_name(done.run)}|n1|1:00|\n")
     again = _submit(spec)
@@ -120,7 +120,7 @@ def _name(run: Path, chunk: int = 0, number: int = 1) -> str:
 def test_chunk_that_is_refused_for_what_it_is_ends_it_and_says_what_was_sent(spec, stand_in):
     stand_in("scontrol", "echo 'MaxArraySize            = 4'")
     stand_in("sbatch", SBATCH.format('[ $count = 1 ] && refuse "Invalid qos specification"'))
-    with pytest.raises(ClusterError, match=r"Invalid qos .* sent before that: 4 jobs; not sent: 2"):
+    with pytest.raises(ClusterError, match=r"Invalid qos .* 4 jobs were submitted before, 2"):
         _submit(spec)
     run = spec.parent / "runs/sweep"
     assert [one["array"] for one in _scripts(spec)] == ["0-3%4"]
@@ -205,7 +205,7 @@ def test_job_whose_submitter_died_is_found_by_its_name(spec):
     again = _submit(spec, tell=told.append)
     assert (again.sent, again.adopted, len(again.held)) == (0, 6, 6)
     assert answer.read_bytes() == before
-    assert [line for line in told if "6 jobs whose submitter" in line]
+    assert [line for line in told if "adopted 6 jobs" in line]
     assert _submit(spec).adopted == 0
 
 
@@ -219,7 +219,7 @@ def test_jobs_of_a_cluster_that_is_not_known_here_are_those_of_a_machine(spec):
     path.write_text(path.read_text().replace('"cluster":"slurm"', '"cluster":"cloud"'))
     assert rebench.status(run).counts["pending"] == 6
     ended = ProcessMark(host=this_process().host, pid=1, started="0")
-    assert not worker_lives(run, _holder(), _holder(cluster="cloud", process=ended))
+    assert not recorded("cloud").worker_lives(run, _holder(), _holder(process=ended))
 
 
 @pytest.mark.parametrize(
@@ -252,7 +252,7 @@ def test_where_the_queue_cannot_be_asked_jobs_may_live_and_nothing_is_sent(spec,
     assert told.counts["queued"] == 6
     assert {(one.reason, one.job[:4]) for one in told.trials.values()} == {("unknown", "101_")}
     (warning,) = told.warnings
-    assert "cannot be asked (Unable to contact slurm controller)" in warning
+    assert "queue does not answer (Unable to contact slurm controller)" in warning
     with pytest.raises(ClusterError, match="Unable to contact"):
         _submit(spec)
     assert Journal(run).submissions()[-1].is_closed
@@ -307,6 +307,9 @@ def test_job_of_this_machine_is_cancelled_with_all_that_it_started(tmp_path, spe
     mine.write_intent(Intent(cluster="local", spec_hash="", chunks=(chunk,)))
     mine.write_sent(0, Sent(jobs=(str(job.pid),), process=mark_of(job.pid)))
     mine.close()
+    full = rebench.submit(spec, cluster="local", settings={"slurm.array_parallelism": 1})
+    assert (full.sent, full.waiting) == (0, 6)
+    assert full.limit.startswith("this machine runs the maximum number of jobs of this run")
     assert cancel_jobs(run) == [str(job.pid)]
     assert job.wait() in (0, -signal.SIGTERM), "the shell may hear of its child first"
     with contextlib.suppress(psutil.NoSuchProcess):
@@ -351,11 +354,13 @@ def test_accounting_tells_how_jobs_ended_that_the_queue_has_forgotten(spec, stan
 def test_words_in_a_log_tell_that_a_job_took_too_much_memory(spec):
     run = _submit(spec).run
     logs = run / "submissions/0001/logs"
-    end = "error: Detected 1 oom_kill event in StepId=101.0\n"
-    for at, text in enumerate([end, end + "x" * 4096, "x" * 9000 + end, "fine\n"]):
+    end = "slurmstepd: error: Detected 1 oom_kill event in StepId=101.0. Some of the step tasks\n"
+    other = "slurmstepd: error: Detected 1 oom-kill event(s) in StepId=7.0. Some of your processes"
+    third = "srun: error: n1: task 0: Out Of Memory\n"
+    for at, text in enumerate([end, end + "x" * 4096, "x" * 9000 + end, "fine\n", other, third]):
         (logs / f"101_{at}_0.log").write_text(text)
     states = [one.reason.split()[1] for one in rebench.status(run).trials.values()]
-    assert states == ["out_of_memory", "ended", "out_of_memory", "ended", "ended", "ended"]
+    assert states == ["out_of_memory", "ended", "out_of_memory", "ended", *["out_of_memory"] * 2]
 
 
 def test_live_jobs_are_cancelled_and_no_others(spec):
@@ -493,11 +498,11 @@ def test_queue_tells_whether_a_worker_lives_and_if_it_died_by_itself(
     stand_in, tmp_path, shown, lives, died
 ):
     stand_in("squeue", shown)
-    me = _holder(job="8", process=this_process())
-    assert worker_lives(tmp_path, me, _holder()) is lives
-    assert worker_died(_holder()) is died
-    assert worker_died(_holder(cluster="local"))
+    slurm, me = cluster("slurm"), _holder(job="8", process=this_process())
+    assert slurm.worker_lives(tmp_path, me, _holder()) is lives
+    assert slurm.worker_died(_holder()) is died
+    assert cluster("local").worker_died(_holder())
     # This very job's other process, which this host sees, needs no queue.
-    assert worker_lives(tmp_path, me, _holder(job="8", process=this_process()))
+    assert slurm.worker_lives(tmp_path, me, _holder(job="8", process=this_process()))
     ended = ProcessMark(host=this_process().host, pid=1, started="0")
-    assert not worker_lives(tmp_path, me, _holder(process=ended))
+    assert not slurm.worker_lives(tmp_path, me, _holder(process=ended))

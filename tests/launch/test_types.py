@@ -7,7 +7,6 @@ import pytest
 from cluster import Sweep
 
 from rebench.cli import main
-from rebench.errors import UnsafeFileError
 from rebench.launch.journal import Chunk, Intent
 from rebench.runs import Run, read_spec
 
@@ -82,19 +81,6 @@ def test_intent_of_before_there_were_types_is_read():
     chunk = Chunk.model_validate_json('{"name": "x.0", "jobs": [[["0123456789abcdef"]]]}')
     intent = Intent(cluster="slurm", spec_hash="", chunks=(chunk,))
     assert intent.options.of(chunk.type_name) == intent.options
-
-
-def test_program_in_a_type_is_not_run_from_a_file_of_others(spec):
-    run = Run.create(spec.parent / "run")
-    for table in ("", ".types.quick"):
-        sweep = read_spec(spec).model_dump(mode="json")
-        place = sweep["slurm"]["types"]["quick"] if table else sweep["slurm"]
-        place["setup"] = ["true"]
-        (run.folder / "spec.json").write_text(json.dumps(sweep))
-        (run.folder / "spec.json").chmod(0o666)
-        with pytest.raises(UnsafeFileError, match="with your rights"):
-            run.spec()
-        assert run.spec(trust_folder=True) is not None
 
 
 @pytest.mark.slurm

@@ -24,7 +24,7 @@ from support import PROJECT
 
 import rebench
 from rebench.cli import main as command_line
-from rebench.errors import ClusterError, MissingDataError, StoreError
+from rebench.errors import ClusterError, InputError, MissingDataError, StoreError
 from rebench.launch.clusters import local
 from rebench.launch.devices import find_device
 from rebench.launch.expansion import expand_spec
@@ -108,6 +108,23 @@ def test_signal_between_two_trials_stops_before_the_second_begins(spec, tmp_path
     assert signal.getsignal(signal.SIGINT) == before
     assert rebench.status(run).counts["pending"] == 1
     assert rebench.submit(spec, cluster="debug").sent == 1
+
+
+def test_a_sweep_is_submitted_asked_for_and_opened_from_python(spec, tmp_path):
+    settings, run = {"seeds": [777, 888]}, tmp_path / "runs/sweep"
+    done = rebench.submit(str(spec), cluster="debug", settings=settings)
+    assert (done.sent, done.done) == (2, 0)
+    assert {name: n for name, n in rebench.status(str(run)).counts.items() if n} == {"done": 2}
+    assert rebench.collect(str(run)).trials == 2
+    assert rebench.open(run).seeds(11, "digits", epochs=1).keys() == {777, 888}
+    again = rebench.submit(spec, run, cluster="debug", settings=settings)
+    assert (again.sent, again.done) == (0, 2)
+
+
+def test_an_unknown_cluster_is_refused_before_anything_is_written(spec, tmp_path):
+    with pytest.raises(InputError, match="unknown cluster 'slrum'; valid: slurm, "):
+        rebench.submit(spec, cluster="slrum")
+    assert not (tmp_path / "runs").exists()
 
 
 def _ids() -> list[str]:
@@ -256,7 +273,7 @@ def test_jobs_of_this_machine_share_its_gpus(spec, tmp_path, monkeypatch):
     settings = {"slurm.setup": [seen, "exit 0"], "slurm.gpus_per_task": 2, "slurm.device": "auto"}
     how = {"cluster": "local", "trials_per_job": 1, "preflight": False}
     done = rebench.submit(spec, settings=settings, **how)
-    assert (done.sent, len(done.jobs)) == (3, 2), "there is room for two, and the third waits"
+    assert (done.sent, len(done.jobs)) == (3, 2), "there is room for two jobs"
     files = [out / f"{job}.seen" for job in done.jobs]
     for _ in range(3000):
         if all(path.exists() for path in files):
@@ -318,6 +335,19 @@ def test_trials_that_fail_in_this_process_are_counted_and_exit_with_one(
     assert "2 trials failed before" in capsys.readouterr().err
 
 
+def test_of_a_stack_that_fails_the_trials_are_trained_alone(spec, monkeypatch):
+    def fail(*_):
+        raise MemoryError
+
+    monkeypatch.setattr(Fixed, "layer_init", fail)
+    of_two = {"recipes": ["nb201", "fixed"], "stack": 2, "seeds": [777]}
+    done = rebench.submit(spec, cluster="debug", settings=of_two)
+    seen = rebench.status(done.run)
+    assert {name: n for name, n in seen.counts.items() if n} == {"done": 1, "failed": 1}
+    (failed,) = [one for one in seen.trials.values() if one.state == "failed"]
+    assert failed.reason.startswith("out of memory: cell 11 digits fixed seed 777")
+
+
 @pytest.mark.parametrize(("settings", "threads"), [({}, 1), ({"slurm.cpus_per_task": 2}, 2)])
 def test_worker_computes_with_the_threads_of_its_task(spec, tmp_path, settings, threads):
     before = torch.get_num_threads()
@@ -356,6 +386,8 @@ def test_log_of_a_trial_is_what_stands_between_its_beginning_and_the_next(tmp_pa
     (mine.logs / "7_0_0.log").write_bytes(b"br\xffke\nat once")
     (printed,) = log_of(run, trials[0].trial_id)
     assert printed == (mine.logs / "7_0_0.log", ["br\ufffdke", "at once"], False)
+    assert command_line(typed[:3]) == 0
+    assert "(nothing about this trial: its job's last lines)\nbr" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

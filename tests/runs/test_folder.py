@@ -87,3 +87,20 @@ def test_a_run_under_another_path_is_itself_and_its_copy_is_not(tmp_path):
     assert [Run.open(folder).original for folder in (there, again, copy)] == [None, None, there]
     shutil.rmtree(there)
     assert Run.open(copy).original is None
+
+
+def test_a_moved_run_keeps_its_name_and_learns_its_path(tmp_path):
+    run, moved, link = Run.create(tmp_path / "a").settled(), tmp_path / "moved", tmp_path / "link"
+    run.folder.rename(moved)
+    link.symlink_to(moved)
+    assert Run.open(link).original is None
+    assert (Run.open(moved).settled().name, Run.open(moved).original) == (run.name, None)
+    assert json.loads((moved / "run.json").read_text())["path"] == str(moved)
+
+
+def test_run_of_an_earlier_version_has_no_path_and_opens(tmp_path):
+    (tmp_path / "run.json").write_text('{"name": "0123abcd"}')
+    assert Run.open(tmp_path).original is None
+    assert Run.open(tmp_path).settled().original is None
+    shutil.copytree(tmp_path, tmp_path / "copy")
+    assert Run.open(tmp_path / "copy").original == tmp_path

@@ -6,7 +6,6 @@ A new backend is one file with a subclass of `Cluster`, and one line in `CLUSTER
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Final
 
 from rebench.errors import UnknownNameError
@@ -14,19 +13,8 @@ from rebench.launch.clusters.base import Array, Cluster, JobView, Limits
 from rebench.launch.clusters.debug import Debug
 from rebench.launch.clusters.local import Local
 from rebench.launch.clusters.slurm import Slurm
-from rebench.runs.claims import Holder, runs
 
-__all__ = [
-    "CLUSTERS",
-    "Array",
-    "Cluster",
-    "JobView",
-    "Limits",
-    "cluster",
-    "recorded",
-    "worker_died",
-    "worker_lives",
-]
+__all__ = ["CLUSTERS", "Array", "Cluster", "JobView", "Limits", "cluster", "recorded"]
 
 CLUSTERS: Final[Mapping[str, Cluster]] = {one.name: one for one in (Slurm(), Local(), Debug())}
 """Every cluster by its name, as the option ``--cluster`` and the files of a run spell it."""
@@ -42,14 +30,3 @@ def cluster(name: str) -> Cluster:
 def recorded(name: str) -> Cluster:
     """Return the cluster that a file names; an unknown one is taken for processes of a machine."""
     return CLUSTERS.get(name, CLUSTERS[Local.name])
-
-
-def worker_lives(run: Path, me: Holder, holder: Holder) -> bool:
-    """Return whether the worker that holds a claim may live, as the worker `me` can tell."""
-    seen = runs(holder.process)
-    return seen is not False and recorded(holder.cluster).worker_lives(run, me, holder, seen)
-
-
-def worker_died(holder: Holder) -> bool:
-    """Return whether a worker that is gone died by itself, and was not ended by its cluster."""
-    return recorded(holder.cluster).worker_died(holder)

@@ -100,11 +100,7 @@ class Cluster(ABC):
 
     @abstractmethod
     def limits(self, options: SlurmOptions) -> Limits:
-        """Return the limits of the cluster.
-
-        Raises:
-            ClusterError: no job can be submitted from here.
-        """
+        """Return the limits; raise ClusterError if no job can be submitted from this machine."""
 
     @abstractmethod
     def preflight(self, options: SlurmOptions) -> None:
@@ -116,12 +112,7 @@ class Cluster(ABC):
 
     @abstractmethod
     def submit(self, array: Array) -> Sent:
-        """Submit an array.
-
-        Raises:
-            TooManyJobsError: the cluster takes no more jobs now, or no array of this size.
-            ClusterError: the cluster refused the array for another reason.
-        """
+        """Submit an array; raise TooManyJobsError if it is too large at this moment."""
 
     @abstractmethod
     def states(
@@ -135,12 +126,8 @@ class Cluster(ABC):
     ) -> list[JobView]:
         """Return the jobs with their states.
 
-        Args:
-            run: their run.
-            jobs: jobs of this cluster.
-            ask: whether the scheduler may be asked; otherwise its jobs are UNKNOWN.
-            done: trials with a record. Accounting is asked about jobs that left other trials.
-            tell: receives one line about each thing that the user should know.
+        Unless the scheduler may be asked (`ask`), its jobs are UNKNOWN. Accounting is asked about
+        ended jobs with trials that are not `done`.
         """
 
     @abstractmethod
@@ -151,15 +138,8 @@ class Cluster(ABC):
         """Give jobs their work after their submitter died; by default, jobs already have it."""
 
     @abstractmethod
-    def worker_lives(self, run: Path, me: Holder, holder: Holder, seen: bool | None) -> bool:
-        """Return whether the worker of a claim may live.
-
-        Args:
-            run: the folder of the run.
-            me: the worker that asks.
-            holder: the worker that holds the claim.
-            seen: whether this host sees its process; None for a process of another host.
-        """
+    def worker_lives(self, run: Path, me: Holder, holder: Holder) -> bool:
+        """Return whether the worker that holds a claim may live, as the worker `me` can tell."""
 
     def worker_died(self, holder: Holder) -> bool:  # noqa: ARG002 - clusters can know better
         """Return whether a worker that is gone died by itself, and was not ended by the cluster."""
@@ -168,9 +148,7 @@ class Cluster(ABC):
     def can_requeue(self, job: str, *, told_to_end: bool) -> bool:  # noqa: ARG002 - here none is
         """Return whether the job of the calling process can go back into the queue.
 
-        Args:
-            job: its number.
-            told_to_end: whether SIGTERM came, as for a job that was cancelled.
+        A cancelled job was `told_to_end` by SIGTERM.
         """
         return False
 

@@ -161,10 +161,7 @@ def _configured(name: str) -> str:
 def ask(*command: str, limit_s: float = 60.0, clusters: str = "") -> str:
     """Return the output of a command of SLURM; raise ClusterError with its own words.
 
-    Args:
-        command: the words of the command.
-        limit_s: the seconds that it may take.
-        clusters: the name of the cluster to ask, if SLURM manages several clusters.
+    `clusters` is the name of the cluster to ask if SLURM manages several clusters.
     """
     try:
         done = subprocess.run(  # noqa: S603 - SLURM's clients with our words

@@ -98,9 +98,11 @@ class Local(Cluster):
                     os.kill(pid, signal.SIGTERM)
         return [job.job for job in own]
 
-    def worker_lives(self, run: Path, me: Holder, holder: Holder, seen: bool | None) -> bool:  # noqa: ARG002
-        """Return whether its process is seen, or its job has reported of late."""
-        return seen or last_heard_s(run).get(holder.job, WORKER_SILENCE_S) < WORKER_SILENCE_S
+    def worker_lives(self, run: Path, me: Holder, holder: Holder) -> bool:  # noqa: ARG002
+        """Return whether its process runs, or on another host whether its job reported lately."""
+        if (seen := runs(holder.process)) is not None:
+            return seen
+        return last_heard_s(run).get(holder.job, WORKER_SILENCE_S) < WORKER_SILENCE_S
 
 
 def room(options: SlurmOptions) -> int:

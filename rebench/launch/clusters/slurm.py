@@ -22,7 +22,7 @@ from rebench.launch.clusters.base import Array, Cluster, JobView, Limits, python
 from rebench.launch.journal import Sent
 from rebench.launch.liveness import NOT_SENT, JobState
 from rebench.runs import SlurmOptions
-from rebench.runs.claims import Holder
+from rebench.runs.claims import Holder, runs
 from rebench.runs.files import open_file
 from rebench.runs.folder import Run, Tell
 
@@ -156,10 +156,11 @@ class Slurm(Cluster):
             commands.cancel([job.job for job in known if job.clusters == clusters], clusters)
         return [job.job for job in known]
 
-    def worker_lives(self, run: Path, me: Holder, holder: Holder, seen: bool | None) -> bool:  # noqa: ARG002
-        """Return whether its process is one of this job, or the queue says that its job lives."""
-        if seen and (holder.job, holder.attempt) == (me.job, me.attempt):
-            return True
+    def worker_lives(self, run: Path, me: Holder, holder: Holder) -> bool:  # noqa: ARG002
+        """Return whether its process belongs to this job, or the queue shows its job as live."""
+        seen = runs(holder.process)
+        if seen is False or (seen and (holder.job, holder.attempt) == (me.job, me.attempt)):
+            return seen
         state = commands.job_state(holder.job)
         return commands.hides_jobs_of(holder.user) if state is None else JobState(state).live
 
@@ -278,13 +279,13 @@ def _check_limits(options: SlurmOptions, nodes: Sequence[commands.Node], table: 
     if options.time_min > longest:
         raise InputError(
             f"{table}.time_min = {options.time_min} is more than {where} allows:"
-            f" {longest:.0f} min; --no-preflight sends without looking"
+            f" {longest:.0f} min; --no-preflight skips this check"
         )
     largest = max((node.memory_mb for node in nodes), default=float("inf"))
     if (wanted := _memory_mb(options)) > largest:
         raise InputError(
             f"{table} asks for {wanted / 1024:.3g} GB of memory, and no node of {where} has more"
-            f" than {largest / 1024:.3g}; --no-preflight sends without looking"
+            f" than {largest / 1024:.3g}; --no-preflight skips this check"
         )
 
 
