@@ -14,7 +14,6 @@ from rebench.launch.liveness import last_heard_s
 from rebench.launch.status import status
 from rebench.runs import FinishedTrials, Run
 from rebench.runs.claims import Claims, Holder, this_process
-from rebench.runs.files import OddFileError, read_file
 
 FIRST = "submissions/0001"
 SENT, INTENT, OWNER = (f"{FIRST}/{name}.json" for name in ("sent.0", "intent", "owner"))
@@ -336,13 +335,3 @@ def test_pipe_as_a_claim_is_taken_over(tmp_path):
     os.mkfifo(tmp_path / "claims" / f"{TRIAL}.1")
     assert Claims(tmp_path, ME, lambda _: True).take(TRIAL)
     assert (tmp_path / "claims" / f"{TRIAL}.2").exists()
-
-
-def test_file_without_end_is_read_to_its_bound(tmp_path):
-    path = tmp_path / "large"
-    path.touch()
-    os.truncate(path, 2**40)
-    with pytest.raises(OddFileError, match="it has more than 1000 bytes"):
-        read_file(path, 1000)
-    os.truncate(path, 1000)
-    assert read_file(path, 1000) == bytes(1000)

@@ -108,27 +108,3 @@ def test_cell_stays_on_its_type_until_all_is_recorded(cluster, tmp_path, undistu
     assert counts["done"] == 12
     assert Counter(row["type"] for row in sweep.trials("done")) == Counter(wanted.values())
     assert sweep.outcomes().items() <= undisturbed.items()
-
-
-@pytest.mark.slurm
-@pytest.mark.xdist_group("slurm")
-def test_change_of_the_types_splits_no_cell_unless_it_is_to(cluster, tmp_path):
-    sweep = Sweep(tmp_path, cluster, cells=1)
-    plain = sweep.spec.read_text()
-    sweep.spec.write_text(plain + TYPES)
-    hold = ["--trials-per-job", "1", "--set", "slurm.extra.hold=true"]
-    assert sweep.submit(*hold)["jobs"] == 6
-    cluster.ask("scancel", sweep.jobs("PENDING")[0])
-    sweep.spec.write_text(plain + TYPES.replace(".quick", ".fast").replace(".long", ".far"))
-    said = sweep.rebench("submit", *hold, code=2).stderr
-    assert "[slurm.types] has changed: a cell on a data set could have runs from two" in said
-    sweep.spec.write_text(plain + TYPES)
-    assert sweep.submit(*hold)["sent"] == 1
-    cluster.ask("scancel", sweep.jobs("PENDING")[0])
-    sweep.spec.write_text(plain)
-    assert "two types of device" in sweep.rebench("submit", *hold, code=2).stderr
-    assert sweep.submit(*hold, "--accept-change")["sent"] == 1
-    cluster.ask("scancel", sweep.jobs("PENDING")[0])
-    assert sweep.submit(*hold)["sent"] == 1, "it was accepted"
-    for job in sweep.jobs("PENDING"):
-        cluster.ask("scancel", job)

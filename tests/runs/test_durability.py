@@ -66,6 +66,7 @@ def test_file_is_synced_whole_before_it_has_its_name_and_the_folder_after_that(
         (folder, True, 0, {"x": content}),
     ]
     assert path.read_bytes() == content
+    assert [one.name for one in tmp_path.iterdir()] == ["x"], "no temporary file is left"
 
 
 def test_lines_are_synced_before_an_append_returns_and_the_folder_once(tmp_path, synced):

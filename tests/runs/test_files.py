@@ -12,3 +12,8 @@ def test_a_file_is_too_large_from_256_mib(tmp_path):
         file.truncate(2**28 + 1)
     with pytest.raises(OddFileError, match=f"it has more than {2**28} bytes"):
         read_file(tmp_path / "x")
+    with (tmp_path / "x").open("r+b") as file:
+        file.truncate(1000)
+    assert read_file(tmp_path / "x", 1000) == bytes(1000)
+    with pytest.raises(OddFileError, match="it has more than 999 bytes"):
+        read_file(tmp_path / "x", 999)

@@ -164,16 +164,6 @@ def test_number_of_slurm_s_is_whole_or_not_there(monkeypatch, text, number):
     assert slurm_number("SLURM_RESTART_COUNT", 7) == number
 
 
-def test_count_of_restarts_that_is_no_number_stops_no_training(tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("SLURM_RESTART_COUNT", "x")
-    monkeypatch.setenv("SLURM_JOB_ID", "1")
-    path = tmp_path / "sweep.toml"
-    path.write_text(f"epochs = 1\n{SPEC}[skeleton]\nchannels = 4\ncells_per_stage = 1\n")
-    assert main(["submit", str(path), "--cluster", "debug", "--run", str(tmp_path / "run")]) == 0
-    (shard,) = (tmp_path / "run" / "results").iterdir()
-    assert '"attempt":0' in shard.read_text()
-
-
 @pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
 def test_closed_streams_stop_no_command(tmp_path, closed):
     (tmp_path / "sweep.toml").write_text(SPEC)

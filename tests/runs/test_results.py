@@ -1,8 +1,6 @@
 """Records of a run: what counts, what is ignored and said so, what is an error, what is a table."""
 
 import json
-import subprocess
-import sys
 import zlib
 from pathlib import Path
 
@@ -11,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from made_records import make_record
 from made_records import write_records as write
-from support import PROJECT
+from support import run_here
 
 import rebench.runs.record
 from rebench.errors import ConflictError, StoreError
@@ -136,30 +134,6 @@ def test_record_of_a_newer_schema_says_to_upgrade(tmp_path):
         FinishedTrials(tmp_path).refresh()
 
 
-def test_tables_hold_what_the_records_say(tmp_path):
-    diverged = make_record(
-        cell=6111,
-        outcome={
-            "status": "diverged",
-            "diverged_epoch": 2,
-            "curves": {"ori-test": Curve(accuracy=[10.0, 10.0], loss=[2.0, None])},
-        },
-    )
-    write(tmp_path, "a", make_record(), diverged)
-    collect(tmp_path)
-    table = pd.read_parquet(tmp_path / "results.parquet").set_index(["index", "split"])
-    assert table.loc[(11, "ori-test"), "accuracy"] == 50.0
-    assert table.loc[(11, "train"), "loss"] == 1.5
-    assert table.loc[(6111, "ori-test"), "status"] == "diverged"
-    assert table.loc[(6111, "ori-test"), "diverged_epoch"] == 2
-    assert pd.isna(table.loc[(6111, "ori-test"), "loss"])
-    assert set(table["recipe"]) == {"nb201"}
-    curves = pd.read_parquet(tmp_path / "curves.parquet")
-    assert len(curves) == 6
-    last = curves[(curves.trial_id == make_record().trial_id) & (curves.epoch == 2)]
-    assert list(last["accuracy"]) == [50.0, 50.0]
-
-
 def test_tables_of_varied_records_equal_what_python_reads_from_their_lines(tmp_path):
     """The expected rows are computed here from plain JSON, one value at a time."""
     short = Curve(accuracy=[1e-3, None], loss=[2.3025850929940455, None])
@@ -170,6 +144,7 @@ def test_tables_of_varied_records_equal_what_python_reads_from_their_lines(tmp_p
         make_record(cell=6111, seed=3, commit="0123456789abcdef", dirty=False, slurm_job="7_1"),
         make_record(seed=4, outcome={"curves": {"x-test": short, "train": short}}),
         make_record(seed=5, outcome={"layer_multipliers": {"stem": 0.5}, "curves": {}}),
+        make_record(seed=6, outcome={"status": "diverged", "diverged_epoch": 2}),
     ]
     write(tmp_path, "a", *records)
     collect(tmp_path)
@@ -180,6 +155,7 @@ def test_tables_of_varied_records_equal_what_python_reads_from_their_lines(tmp_p
         trial, origin = record["trial"], record["provenance"]
         for split, curve in record["outcome"]["curves"].items():
             known = RecipeSpec(**trial["recipe"]).label, origin["slurm_job"], trial["seed"]
+            known += record["outcome"]["status"], record["outcome"]["diverged_epoch"]
             expected.append(
                 (record["trial_id"], split, curve["accuracy"][-1], curve["loss"][-1], *known)
             )
@@ -187,7 +163,8 @@ def test_tables_of_varied_records_equal_what_python_reads_from_their_lines(tmp_p
             epochs += [
                 (record["trial_id"], split, number, *pair) for number, pair in enumerate(pairs, 1)
             ]
-    shown = ["trial_id", "split", "accuracy", "loss", "recipe", "slurm_job", "seed"]
+    shown = ["trial_id", "split", "accuracy", "loss", "recipe", "slurm_job", "seed", "status"]
+    shown += ["diverged_epoch"]
     assert _plain(table[shown]) == _sorted(expected)
     assert _plain(curves) == _sorted(epochs)
     assert set(table["environment"]) == {
@@ -272,21 +249,16 @@ def test_tables_are_equal_whatever_the_pieces_that_they_are_made_in(tmp_path, mo
     pd.testing.assert_frame_equal(pd.read_parquet(pieces.curves), curves_rows)
 
 
-def collect_command(run: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "rebench", "collect", str(run), *words]
-    return subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)
-
-
 def test_changed_environment_is_reported(tmp_path):
     write(tmp_path, "a", make_record(), make_record(seed=1, torch="2.99"))
-    done = collect_command(tmp_path, "--json")
+    done = run_here("collect", tmp_path, "--json")
     assert json.loads(done.stdout)[0]["trials"] == 2
     assert "environment changed" in done.stderr
     assert "torch 2.99" in done.stderr
 
 
 def test_collect_of_a_folder_without_records_is_bad_input(tmp_path):
-    done = collect_command(tmp_path)
+    done = run_here("collect", tmp_path)
     assert done.returncode == 2
     assert "has no records" in done.stderr
 

@@ -9,19 +9,11 @@ from pathlib import Path
 import pytest
 
 from rebench.errors import StoreError
-from rebench.runs import ShardReader, ShardWriter, write_atomically
+from rebench.runs import ShardReader, ShardWriter
 
 
 def _lines(folder: Path) -> list[bytes]:
     return [line.data for line in ShardReader(folder).read_new()]
-
-
-def test_append_then_read_gives_the_lines_in_order(tmp_path):
-    writer = ShardWriter(tmp_path / "results", "w", 0)
-    writer.append(["a", "b"])
-    writer.append(["c"])
-    assert _lines(tmp_path / "results") == [b"a", b"b", b"c"]
-    assert writer.path == tmp_path / "results" / "w.0.jsonl"
 
 
 def test_second_writer_of_one_name_takes_the_next_attempt(tmp_path):
@@ -46,13 +38,6 @@ def test_reader_goes_on_where_it_stopped_and_finishes_a_torn_line_later(tmp_path
     assert [(line.number, line.data) for line in reader.read_new()] == [(2, b"bbb"), (3, b"c")]
     assert not reader.problems
     assert list(reader.read_new()) == []
-
-
-def test_atomic_write_leaves_no_temporary_file(tmp_path):
-    write_atomically(tmp_path / "x", b"1")
-    write_atomically(tmp_path / "x", b"2")
-    assert [path.name for path in tmp_path.iterdir()] == ["x"]
-    assert (tmp_path / "x").read_bytes() == b"2"
 
 
 @contextlib.contextmanager
@@ -84,25 +69,6 @@ def test_full_disk_loses_nothing_and_the_next_append_works_once_there_is_room(tm
         writer.close()
 
 
-def test_full_disk_is_waited_for(tmp_path):
-    with small_disk(tmp_path / "disk", 64) as disk:
-        ballast = disk / "ballast"
-        ballast.write_bytes(bytes(40 * 1024))
-        waits = []
-
-        def free_on_second_wait(message: str) -> None:
-            waits.append(message)
-            if len(waits) == 2:
-                ballast.unlink()
-
-        writer = ShardWriter(disk, "w", 0, patience_s=30, on_wait=free_on_second_wait)
-        writer.append(["x" * 40_000])
-        writer.close()
-        assert len(waits) == 2
-        assert "No space left" in waits[0]
-        assert len(_lines(disk)) == 1
-
-
 @pytest.mark.slow
 def test_writer_killed_at_random_moments_leaves_whole_lines(tmp_path):
     """A process that appends numbered lines is killed again and again: no line is half counted."""
@@ -132,11 +98,3 @@ def test_folder_that_cannot_be_made_is_one_clear_error(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match=r"cannot append to .*file/results: Not a directory"):
         ShardWriter(tmp_path / "file" / "results", "w", patience_s=0).append(["a"])
-
-
-def test_read_only_folder_is_one_clear_error(tmp_path):
-    with small_disk(tmp_path / "disk", 64) as disk:
-        subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
-        with pytest.raises(StoreError, match="Read-only file system"):
-            ShardWriter(disk / "results", "w", patience_s=5).append(["a"])
-        assert not list(disk.iterdir())
