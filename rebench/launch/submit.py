@@ -108,7 +108,7 @@ def submit(
         cluster: ``"slurm"``, ``"local"`` (this machine) or ``"debug"`` (this process, which trains
             before the call returns); by default as last time, or else SLURM.
         settings: values that replace those of the file: ``{"slurm.partition": "gpu"}``.
-        past: a run whose records tell how long trials take; by default this run.
+        past: a run from whose records the times are estimated; by default this run.
         data_root: the folder of the data sets.
         trials_per_job: the number of trials of a job; by default, all that fit into its time limit.
         retry_failed: whether to submit failed trials too.
@@ -231,7 +231,7 @@ class _Sending:
         try:
             limits = self.cluster.limits(self.spec.slurm)
         except ClusterError as error:
-            self.tell(f"{error}. What it allows is not known here")
+            self.tell(f"{error}. Its limits are unknown")
             limits = Limits()
         mine = Journal(self.folder.absolute()).next()
         decision = self._decide(mine, run.job_prefix if run else "rebench-dry-run-", state, limits)

@@ -1,7 +1,4 @@
-"""What a run folder holds: trials, the sweeps they come from, and the records they leave.
-
-The files are the truth; there is no server and no lock.
-"""
+"""Contents of a run folder: sweeps, trials and records. There is no server and no lock."""
 
 import lazy_loader
 

@@ -65,7 +65,7 @@ GUESS: Final = TimeModel(
 
 
 class Job(NamedTuple):
-    """Groups of trials that one job trains in order, and their estimated seconds."""
+    """Groups of trials of one job, in order, and their estimated seconds."""
 
     groups: tuple[tuple[Trial, ...], ...]
     seconds: float

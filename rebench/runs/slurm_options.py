@@ -1,6 +1,6 @@
-"""SlurmOptions: how the jobs of a sweep are asked for, the ``[slurm]`` table of its file.
+"""SlurmOptions: settings of the jobs of a sweep, the ``[slurm]`` table of its file.
 
-A sweep may use several types of device: which one trains a trial follows from the trial alone.
+A sweep may use several types of device. The cell and the data set of a trial decide its type.
 """
 
 from __future__ import annotations
@@ -32,68 +32,68 @@ _LARGEST: Final = 2**31 - 1
 
 
 class JobOptions(Plain):
-    """How a job is asked for, in SLURM's words, and how it works."""
+    """Settings of a job: options of SLURM, and how its workers train."""
 
     partition: str | None = None
-    """The partition."""
+    """Partition."""
     account: str | None = None
-    """The account that is charged."""
+    """Account that pays for the jobs."""
     qos: str | None = None
-    """The quality of service."""
+    """Quality of service."""
     constraint: str | None = None
-    """Features that a node must have."""
+    """Required features of the nodes."""
     exclude: str | None = None
-    """Nodes that get no job."""
+    """Excluded nodes."""
     nodelist: str | None = None
-    """Nodes that the jobs ask for."""
+    """Requested nodes."""
     clusters: str | None = None
-    """The cluster among several that one SLURM knows."""
+    """Name of the cluster, if SLURM manages several."""
     gpus_per_task: (
         Annotated[int, Field(ge=0)] | Annotated[str, Field(pattern=r"^[\w.-]+:\d{1,9}$")] | None
     ) = None
-    """GPUs of a worker, or of the job where workers share it: a number, or `a100:2`."""
+    """GPUs of a worker, or of a job with several workers: a number, or `a100:2`."""
     gres: Annotated[str, Field(pattern=r"^\S+$")] | None = None
-    """Or what a job is given, as the cluster names it: `gpu:a100:1`, `gpu:1g.10gb:1`."""
+    """Alternative: generic resources of a job, such as `gpu:a100:1` or `gpu:1g.10gb:1`."""
     cpus_per_task: Annotated[int, Field(ge=1)] | None = None
-    """Cores of a worker, and threads of torch; by default one thread."""
+    """Cores of a worker, and threads of torch (default: one thread)."""
     processes_per_job: Annotated[int, Field(ge=1, le=64)] = 1
-    """So many workers share one job and its GPUs, and divide its trials among themselves."""
+    """Workers of a job; they share its GPUs and divide its trials."""
     mem_gb: Annotated[float, Field(gt=0, le=1e9)] | None = None
     """Memory of a job."""
     mem_per_cpu: Annotated[str, Field(pattern=r"^\d{1,9}[KMGT]?$")] | None = None
-    """Or memory of each core, in SLURM's words: `4G`."""
+    """Alternative: memory of each core, such as `4G`."""
     time_min: Annotated[int, Field(ge=1)] = 240
-    """Time limit of a job in minutes, or as `time = "1-00:00"`; trials are packed to fit."""
+    """Time limit of a job in minutes, or as `time = "1-00:00"`. Trials are packed to fit."""
     signal_delay_s: Annotated[int, Field(ge=1)] = 120
-    """How long before its end a job is told to write checkpoints."""
+    """Seconds between the signal to write checkpoints and the end of a job."""
     array_parallelism: Annotated[int, Field(ge=1)] = 64
-    """At most so many jobs of the run at once; with types of device, of each type."""
+    """Maximum number of simultaneous jobs of the run; with types of device, of each type."""
     max_requeues: Annotated[int, Field(ge=0)] = 20
-    """After so many time-outs a job gives up."""
+    """Maximum number of requeues of a job after time-outs."""
     checkpoint_min: Annotated[float, Field(gt=0)] = 10.0
-    """Minutes between checkpoints: what a killed job loses at most."""
+    """Minutes between checkpoints: the maximum loss of a killed job."""
     device: Annotated[str, Field(pattern=r"^(auto|cpu|cuda(:\d+)?)$")] = "auto"
-    """What trials are trained on; `auto` takes a GPU where there is one."""
+    """Device of the training; `auto` uses a GPU if the node has one."""
     compile_net: bool = False
     """Compile every network with `torch.compile`."""
     cuda_graphs: bool = False
-    """Replay steps on a GPU, as small networks are mostly launches."""
+    """Replay training steps as CUDA graphs, which is faster for small networks."""
     setup: list[str] = Field(default_factory=list)
-    """Lines of shell before `python`, such as `module load cuda`."""
+    """Shell commands before `python`, such as `module load cuda`."""
     container_image: str | None = None
-    """An Apptainer image that workers run in."""
+    """Apptainer image in which workers run."""
     container_binds: list[str] = Field(default_factory=list)
-    """Folders of the host that the container sees: `SOURCE[:TARGET[:ro]]`."""
+    """Folders of the host in the container: `SOURCE[:TARGET[:ro]]`."""
     comment: str | None = None
-    """SLURM's comment on a job."""
+    """Comment on a job."""
     mail_user: str | None = None
-    """Whom SLURM writes to."""
+    """Recipient of e-mails from SLURM."""
     mail_type: str | None = None
-    """When: `END,FAIL`."""
+    """Events with an e-mail: `END,FAIL`."""
     extra: dict[Annotated[str, Field(pattern=r"^[A-Za-z][\w-]*$")], str | int | bool] = Field(
         default_factory=dict
     )
-    """Any other option of `sbatch`, by its name."""
+    """Other options of `sbatch`, by name."""
 
     @model_validator(mode="before")
     @classmethod
@@ -135,12 +135,12 @@ class JobOptions(Plain):
 
 
 class TypeOptions(JobOptions):
-    """What differs from `[slurm]` for jobs on one type of device: any key of it, and these two."""
+    """Settings of one type of device: keys that differ from `[slurm]`, and these two."""
 
     speed: Annotated[float, Field(ge=1e-6, le=1e6)] = 1.0
-    """How many times as fast as the times that jobs are packed by."""
+    """Speed of the device, relative to the times by which jobs are packed."""
     share: Annotated[float, Field(ge=1e-6, le=1e6)] = 1.0
-    """How much of the sweep it trains, beside the shares of the other types."""
+    """Share of the sweep, relative to the shares of the other types."""
 
     @model_serializer(mode="wrap")
     def _as_given(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -151,16 +151,16 @@ TypeName: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$")]
 
 
 class SlurmOptions(JobOptions):
-    """How a job of the sweep is asked for, in SLURM's words."""
+    """Settings of all jobs of a sweep."""
 
     types: dict[TypeName, TypeOptions] = Field(default_factory=dict)
-    """Types of device, such as partitions: all runs of a cell on a data set are of one type."""
+    """Types of device. All runs of a cell on a data set use one type."""
 
     @field_validator("container_binds")
     @classmethod
     def _of_a_container(cls, binds: list[str], info: ValidationInfo) -> list[str]:
         if binds and not info.data.get("container_image"):
-            raise ValueError("binds are of a container, and there is no container_image")
+            raise ValueError("container_binds need a container_image")
         for bind in binds:
             places = bind.split(":")
             if not all(places) or len(places) > 3 or "," in bind:
@@ -171,17 +171,17 @@ class SlurmOptions(JobOptions):
     def _one_way(self) -> SlurmOptions:
         for one, other in (("gres", "gpus_per_task"), ("mem_gb", "mem_per_cpu")):
             if getattr(self, one) and getattr(self, other):
-                raise ValueError(f"give one of {one} and {other}")
+                raise ValueError(f"give either {one} or {other}")
         return self
 
     @property
     def gpus(self) -> int:
-        """How many GPUs a worker asks for by their number."""
+        """Number of GPUs of a worker."""
         return int(str(self.gpus_per_task or 0).rpartition(":")[2])
 
     @property
     def gpu_setting(self) -> str:
-        """The setting without which a machine with no GPU would do; empty if there is none."""
+        """Setting that needs a GPU; empty without one."""
         if self.gpus:
             return f"gpus_per_task = {self.gpus_per_task}"
         on_gpu = self.device.startswith("cuda")
@@ -206,21 +206,21 @@ class SlurmOptions(JobOptions):
 
     @property
     def by_type(self) -> dict[str, SlurmOptions]:
-        """The options of every type by its name; of a sweep without types its own, by no name."""
+        """Options of each type by its name. Without types, the name is empty."""
         return {name: self.of(name) for name in self.types} or {"": self}
 
     @property
     def shares(self) -> tuple[tuple[str, float], ...]:
-        """What decides who trains what: the names of the types, and the share of each."""
+        """Names of the types with their shares; they decide the type of each trial."""
         return tuple((name, one.share) for name, one in sorted(self.types.items()))
 
     def of(self, type_name: str) -> SlurmOptions:
-        """The options of jobs on a type; under no name, those that all types share."""
+        """Return the options of jobs on a type; without a name, the shared ones."""
         own = self.types[type_name].model_dump(exclude={"speed", "share"}) if type_name else {}
         return SlurmOptions.model_validate(self.model_dump(exclude={"types"}) | own)
 
     def overridden(self, keys: Iterable[str]) -> list[str]:
-        """Those of some dotted keys that no job heeds: every type has a value of its own."""
+        """Return those dotted keys that have no effect, because every type has its own value."""
         own = [one.model_fields_set for one in self.types.values()]
         both = set.intersection(*own) if own else set()
         if "time_min" in both:
@@ -228,11 +228,11 @@ class SlurmOptions(JobOptions):
         return [key for key in keys if key.startswith("slurm.") and key.split(".")[1] in both]
 
     def speed_of(self, type_name: str) -> float:
-        """The speed of a type, in multiples of what the times say."""
+        """Return the relative speed of a type."""
         return self.types[type_name].speed if type_name else 1.0
 
     def type_of(self, trial: Trial) -> str:
-        """The type that a trial is trained on, the same for all of its cell and data set."""
+        """Return the type of a trial, which its cell and data set decide."""
         if not self.types:
             return ""
         return _drawn(trial.cell, trial.dataset, self.shares)
@@ -248,27 +248,24 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def slurm_minutes(text: str) -> float:
-    """Minutes of a time in SLURM's forms, ``minutes`` to ``days-hours:minutes:seconds``.
-
-    Infinite if it is none.
-    """
+    """Return the minutes of a time such as ``30`` or ``1-00:00:00``; infinite for other texts."""
     match = re.fullmatch(r"(?:(\d{1,9})-)?(\d{1,9})(?::(\d{1,9}))?(?::(\d{1,9}))?", text.strip())
     if match is None:
         return math.inf
     given = [int(part) for part in match.groups()[1:] if part is not None]
-    # A lone number counts minutes, and hours where days stand before it.
+    # A single number counts minutes, or hours after days.
     if match[1] is None and len(given) < 3:
         given = [0, *given]
     hours, minutes, seconds = [*given, 0, 0][:3]
     return (int(match[1] or 0) * 24 + hours) * 60 + minutes + seconds / 60
 
 
-# Trials of one cell stand together.
+# Trials of one cell follow each other.
 @functools.lru_cache(maxsize=1024)
 def _drawn(cell: Cell, dataset: str, shares: tuple[tuple[str, float], ...]) -> str:
-    """A name with the probability of its share (weighted rendezvous hashing).
+    """Draw a name with the probability of its share (weighted rendezvous hashing).
 
-    A name that is added or removed moves nothing between the others.
+    An added or removed name changes no draw between the other names.
     """
 
     def lateness(name: str, share: float) -> float:

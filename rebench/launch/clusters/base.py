@@ -153,7 +153,7 @@ class Cluster(ABC):
         return False
 
     def requeue(self, job: str, *, alone: bool) -> None:
-        """Requeue the job of the calling process; `alone` if the job has no other process."""
+        """Requeue the job of the calling process, which may be its only process (`alone`)."""
         raise NotImplementedError
 
 
