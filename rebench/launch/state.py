@@ -195,7 +195,7 @@ def cancel_jobs(run: Run, only: Sequence[str] = (), tell: Tell = unheard) -> lis
     live = [job for job in jobs_of(run, tell) if job.live]
     for name in only:
         if name not in {job.job for job in live}:
-            raise UnknownNameError("live job", name, sorted(job.job for job in live))
+            raise UnknownNameError("live job", name, [job.job for job in live])
     chosen = [job for job in live if not only or job.job in only]
     return [
         number

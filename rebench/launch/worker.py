@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from rebench.data import TrainingData
     from rebench.train import Checkpoint
 
-__all__ = ["work"]
+__all__ = ["is_late", "work"]
 
 TrialGroup: TypeAlias = tuple[Trial, ...]
 
@@ -325,14 +325,11 @@ class _Worker:
         again = self._in_job and self._cluster.can_requeue(me.job, told_to_end=told_to_end)
         self._reporter.end("requeued" if again else "cancelled or preempted")
         if again:
-            self._requeue(timed_out=number == signal.SIGUSR2 and self._is_late())
+            used_s = time.monotonic() - self._begun
+            late = is_late(used_s, self._options.time_min * 60)
+            self._requeue(timed_out=number == signal.SIGUSR2 and late)
         # With any other code some clusters end the other processes of the job at once.
         raise SystemExit(0 if self._processes > 1 else 128 + number)
-
-    def _is_late(self) -> bool:
-        """Return whether the job has used most of its time."""
-        limit_s = self._options.time_min * 60
-        return time.monotonic() - self._begun >= min(0.8 * limit_s, limit_s - 600)
 
     def _requeue(self, *, timed_out: bool) -> None:
         job, attempt = self._me.job, self._me.attempt
@@ -343,6 +340,11 @@ class _Worker:
             self._reporter.end(f"{why}; raise the time limit, or submit again")
             raise ClusterError(why)
         self._cluster.requeue(job, alone=self._processes == 1)
+
+
+def is_late(used_s: float, limit_s: float) -> bool:
+    """Return whether a job has used most of its time."""
+    return used_s >= min(0.8 * limit_s, limit_s - 600)
 
 
 @contextlib.contextmanager

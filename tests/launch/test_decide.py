@@ -30,10 +30,12 @@ TIMES = TimeModel(per_gflop_s=1e-4, per_layer_s=1e-5, source="")
 SLURM = Limits(largest=1001)
 
 
-def _job(trials, name="RUNNING", *, submission=1, job="7_0", type_name="", line=None) -> JobView:
+def _job(
+    trials, name="RUNNING", *, submission=1, job="7_0", type_name="", line=None, cluster="slurm"
+) -> JobView:
     return JobView(
         submission=submission,
-        cluster="slurm",
+        cluster=cluster,
         clusters="",
         name=f"rebench-x-{submission}.0",
         task=0,
@@ -80,6 +82,8 @@ def test_all_is_sent_where_nothing_is_known_in_as_many_jobs_as_may_run_at_once()
     assert sorted(_sent(decision)) == sorted(ids)
     (chunk,) = decision.intent.chunks
     assert (chunk.name, len(chunk.jobs)) == ("rebench-0.0", 4)
+    seconds = map(TIMES.seconds, expand_spec(parse_spec(SPEC)).trials)
+    assert decision.hours == {"": pytest.approx(sum(seconds) / 3600)}
     assert decision.notes == ()
 
 
@@ -112,8 +116,12 @@ def test_machine_gets_no_more_jobs_than_it_has_room_for_and_all_trials_are_in_th
     ids, decision = _decide(limits=Limits(at_once=2, largest=1), cluster="local")
     assert [len(chunk.jobs) for chunk in decision.intent.chunks] == [1, 1]
     assert sorted(_sent(decision)) == sorted(ids)
-    state = State(jobs=[_job((), submission=1)])
-    assert len(_decide(state=state, limits=Limits(at_once=2))[1].intent.chunks) == 1
+    # Only live jobs of this machine take room.
+    others = [_job(()), _job((), "ENDED", cluster="local")]
+    state = State(jobs=[_job((), cluster="local"), *others])
+    _, rest = _decide(state=state, limits=Limits(at_once=3, largest=1), cluster="local")
+    assert [len(chunk.jobs) for chunk in rest.intent.chunks] == [1, 1]
+    assert sorted(_sent(rest)) == sorted(ids)
 
 
 def test_time_limit_cuts_jobs_on_slurm_alone():

@@ -70,7 +70,10 @@ def test_three_submissions_that_finish_nothing_end_it_after_longer_and_longer_pa
     tmp_path, clock, done
 ):
     """Six looks after the first, then twice as many each time: at 0, 6, 18 and 42 s."""
-    run = make_run(tmp_path, RECORDS[:3])
+    run = make_run(tmp_path, RECORDS[:4])
+    _hold(run, 3)
+    for job in range(3):  # of the others, one was never sent: at last as many as are lost
+        _end(run, job)
     write_records(tmp_path, "w", *RECORDS[:done])
     looks, sends, told = [], [], []
 

@@ -195,14 +195,24 @@ def test_job_elsewhere_that_has_just_been_started_lives_before_it_reports(tmp_pa
     assert process_state(None, sent, "77", dict) == JobState("NOT SENT")
 
 
+def _job(run: Run, **known) -> JobView:
+    usual = {"submission": 1, "cluster": "slurm", "clusters": "", "task": 0, "type_name": ""}
+    usual |= {"name": f"{run.job_prefix}1.0", "job": "7", "process": None, "trials": ()}
+    return JobView(folder=run.folder, sent_file=run.folder, **usual | known)
+
+
 def _seen(run: Run, *, ask: bool, **known) -> JobState:
-    job = JobView(
-        submission=1, cluster="slurm", clusters="", name=f"{run.job_prefix}1.0", task=0,
-        type_name="", job="7", process=None, trials=(), folder=run.folder, sent_file=run.folder,
-        **known,
-    )  # fmt: skip
-    [seen] = cluster("slurm").states(run, [job], ask=ask, done=None, tell=print)
+    [seen] = cluster("slurm").states(run, [_job(run, **known)], ask=ask, done=None, tell=print)
     return seen.state
+
+
+def test_job_of_another_machine_is_not_cancelled_here(tmp_path):
+    process = sleeper()
+    there = _job(Run.create(tmp_path), cluster="local", process=elsewhere(mark_of(process.pid)))
+    assert cluster("local").cancel([there]) == []
+    assert runs(mark_of(process.pid))
+    process.kill()
+    process.wait()
 
 
 def test_job_that_the_queue_was_not_asked_for_may_live(tmp_path, stand_in):

@@ -77,9 +77,15 @@ def test_room_on_this_machine_is_for_its_cores(monkeypatch):
     assert _room(gpus_per_task=1) == min(cores(), 64), "workers say that there is none"
 
 
-def test_room_on_this_machine_is_for_its_gpus(monkeypatch):
+def test_room_on_this_machine_is_for_its_gpus(monkeypatch, stand_in):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1,3,5,7,9")
     assert visible_gpus() == [1, 3, 5, 7, 9]
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+    stand_in("nvidia-smi", "echo 'GPU 0: A100 (UUID: 1)'; echo 'GPU 1: A100 (UUID: 2)'")
+    assert visible_gpus() == [0, 1]
+    stand_in("nvidia-smi", "exit 9")
+    assert visible_gpus() == []
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1,3,5,7,9")
     assert _room() == 5
     assert _room(gpus_per_task=2) == 2
     assert _room(device="cpu") == min(cores(), 64)

@@ -196,7 +196,9 @@ def test_job_whose_submitter_died_is_found_by_its_name(spec):
     done = _submit(spec)
     answer = done.run / "submissions/0001/sent.0.json"
     before = answer.read_bytes()
-    answer.unlink()
+    work = {path: path.read_bytes() for path in done.run.rglob("*_submitted.pkl")}
+    for path in (answer, *work):
+        path.unlink()
     name = _name(done.run)
     lines = [f"101_{at}|PENDING|Priority|{name}||0:00|N/A" for at in range(6)]
     (spec.parent / "slurm/queue").write_text("\n".join([*lines, "7|RUNNING|None|other|n|1:00|"]))
@@ -205,6 +207,7 @@ def test_job_whose_submitter_died_is_found_by_its_name(spec):
     again = _submit(spec, tell=told.append)
     assert (again.sent, again.adopted, len(again.held)) == (0, 6, 6)
     assert answer.read_bytes() == before
+    assert {path: path.read_bytes() for path in done.run.rglob("*.pkl")} == work
     assert [line for line in told if "adopted 6 jobs" in line]
     assert _submit(spec).adopted == 0
 
@@ -346,6 +349,7 @@ def test_accounting_tells_how_jobs_ended_that_the_queue_has_forgotten(spec, stan
     reasons = [one.reason for one in rebench.status(run).trials.values()]
     forgotten = "(the queue has forgotten it)"
     assert reasons[:3] == [f"job {how} {forgotten}" for how in ("timeout", "cancelled", "ended")]
+    assert rebench.status(run).warnings == ()
     assert (spec.parent / "slurm/asked").read_text().split()[-2:] == ["-j", "101"]
     stand_in("sacct", "exit 1")
     assert {one.reason for one in rebench.status(run).trials.values()} == {f"job ended {forgotten}"}

@@ -33,7 +33,7 @@ from rebench.launch.liveness import read_reports
 from rebench.launch.logs import begin_of, log_of
 from rebench.launch.state import read_state
 from rebench.launch.task import Task
-from rebench.launch.worker import work
+from rebench.launch.worker import is_late, work
 from rebench.recipes.fixed import Fixed
 from rebench.runs import FinishedTrials, Run, SlurmOptions, Trial, parse_spec
 from rebench.runs.claims import Claims, Holder, mark_of, this_process
@@ -346,6 +346,8 @@ def test_of_a_stack_that_fails_the_trials_are_trained_alone(spec, monkeypatch):
     assert {name: n for name, n in seen.counts.items() if n} == {"done": 1, "failed": 1}
     (failed,) = [one for one in seen.trials.values() if one.state == "failed"]
     assert failed.reason.startswith("out of memory: cell 11 digits fixed seed 777")
+    again = rebench.submit(spec, cluster="debug", settings=of_two)
+    assert (again.sent, again.failed) == (0, 1), "failed trials are sent only on request"
 
 
 @pytest.mark.parametrize(("settings", "threads"), [({}, 1), ({"slurm.cpus_per_task": 2}, 2)])
@@ -398,7 +400,7 @@ def test_log_of_a_trial_is_what_stands_between_its_beginning_and_the_next(tmp_pa
         ({"device": "cpu"}, 2, 1, "cpu"),
         ({}, 2, 1, "cuda"),
         ({"processes_per_job": 3}, 2, 0, "cuda:0"),
-        ({"processes_per_job": 3}, 2, 1, "cuda:1"),
+        ({"processes_per_job": 2}, 2, 1, "cuda:1"),
         ({"processes_per_job": 3}, 2, 2, "cuda:0"),
         ({"device": "cuda:1"}, 2, 0, "cuda:1"),
         ({"device": "cuda:1"}, 0, 0, "device = 'cuda:1'"),
@@ -498,6 +500,23 @@ def test_worker_in_the_process_of_the_submitter_is_known_by_that_process_or_its_
     (report,) = read_reports(run.folder)
     job = "77" if told else str(os.getpid())
     assert (report.holder.cluster, report.holder.job, report.log) == (cluster, job, "")
+
+
+@pytest.mark.parametrize(
+    ("used_s", "limit_s", "late"),
+    [(7999, 10_000, False), (8000, 10_000, True), (399, 1000, False), (400, 1000, True)],
+)
+def test_job_is_late_after_four_fifths_of_its_time_or_ten_minutes_before_its_end(
+    used_s, limit_s, late
+):
+    assert is_late(used_s, limit_s) is late
+
+
+def test_unknown_trial_names_the_three_nearest():
+    run = Run.open(PROJECT / "tests/old/run")
+    first = run.ids()[0]
+    with pytest.raises(InputError, match=f"near: {first}(, [0-9a-f]{{16}}){{2}}$"):
+        log_of(run, first[:-1] + "x")
 
 
 OF_TWO = ALONE | {"SLURM_PROCID": "0", "SLURM_NTASKS": "2"}

@@ -87,6 +87,8 @@ def test_a_run_under_another_path_is_itself_and_its_copy_is_not(tmp_path):
     assert [Run.open(folder).original for folder in (there, again, copy)] == [None, None, there]
     shutil.rmtree(there)
     assert Run.open(copy).original is None
+    Run.create(there)
+    assert Run.open(copy).original is None, "another run is there now"
 
 
 def test_a_moved_run_keeps_its_name_and_learns_its_path(tmp_path):

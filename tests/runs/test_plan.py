@@ -7,12 +7,15 @@ from rebench.data import data_spec
 from rebench.errors import InputError
 from rebench.runs import (
     GUESS,
+    Protocol,
     RecipeSpec,
+    Skeleton,
     SlurmOptions,
     TimeModel,
     Trial,
     fit_times,
     group,
+    group_seconds,
     guess_cpu,
     pack,
 )
@@ -138,11 +141,32 @@ def test_a_job_is_filled_to_four_fifths_of_its_limit_less_half_a_minute(limit_s,
     assert [job.seconds for job in jobs] == pytest.approx([10 * size for size in sizes])
 
 
-def test_a_trial_goes_into_the_job_whose_share_it_fills_by_half():
-    """Seven trials of 10 s in three jobs: a job ends where less than half of a trial is left."""
-    trials = make_trials(1, 7)
-    alone = TimeModel(per_gflop_s=0.0, per_layer_s=1.0, source="").seconds(trials[0])
-    model = TimeModel(per_gflop_s=0.0, per_layer_s=10 / alone, source="")
-    jobs = pack(group(trials, 1), model, limit_s=1e6, parallelism=3)
-    # Shares end at 23.3, 46.7 and 70: the third trial is half in at 25, the sixth at 55.
-    assert [len(job.groups) for job in jobs] == [2, 3, 2]
+@pytest.mark.parametrize(
+    ("trials", "parallelism", "sizes"),
+    # Shares of 7 / 3 trials: the third is half in at 2.5, the sixth at 5.5. Of 9 / 2: just half.
+    [(7, 3, [2, 3, 2]), (9, 2, [5, 4])],
+)
+def test_a_trial_goes_into_the_job_whose_share_it_fills_by_half(trials, parallelism, sizes):
+    model = TimeModel(per_gflop_s=0.0, per_layer_s=1.0, source="")
+    groups = group(make_trials(1, trials), 1)
+    jobs = pack(groups, model, limit_s=1e12, parallelism=parallelism)
+    assert [len(job.groups) for job in jobs] == sizes
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"cell": Cell.from_index(284)},
+        {"dataset": "ImageNet16-120"},
+        {"epochs": 3},
+        {"skeleton": Skeleton(channels=8)},
+        {"protocol": Protocol(batch_size=64)},
+        {"seed": 9},
+    ],
+)
+def test_seconds_of_neighbours_are_their_own(changed):
+    model = TimeModel(per_gflop_s=1e-4, per_layer_s=1e-5, source="")
+    first = make_trials(1, 1)[0]
+    other = first.model_copy(update=changed)
+    seconds = list(group_seconds([(first, first), (other,), (first,)], model))
+    assert seconds == [2 * model.seconds(first), model.seconds(other), model.seconds(first)]

@@ -320,6 +320,7 @@ BOUNDS = [
     ("slurm.mem_gb", 1e-6, 0),
     ("slurm.mem_per_cpu", "4G", "4P"),
     ("slurm.time_min", 1, 0),
+    ("slurm.time_min", 2**31 - 1, 2**31),
     ("slurm.signal_delay_s", 1, 0),
     ("slurm.array_parallelism", 1, 0),
     ("slurm.max_requeues", 0, -1),
