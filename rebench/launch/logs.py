@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from rebench.errors import InputError
-from rebench.launch.state import jobs_of
+from rebench.launch.journal import Journal, Submission
 from rebench.runs import Run, Trial
 from rebench.runs.files import read_file
 
@@ -42,15 +42,25 @@ def log_of(run: Run, trial_id: str) -> list[Printed]:
         raise InputError(f"no trial {trial_id!r} in this run; near: {', '.join(near) or 'none'}")
     logs = [
         path
-        for job in jobs_of(run, ask_queue=False)
-        if job.job and trial_id in job.trials
-        for path in sorted(job.folder.glob(f"{job.job}_*log*"))
+        for submission in Journal(run.folder).submissions()
+        for job in _jobs_with(submission, trial_id)
+        for path in sorted(submission.logs.glob(f"{job}_*log*"))
     ]
     all_of = {path: _lines(path) for path in logs}
     own = [Printed(log, list(_about(trial_id, lines)), True) for log, lines in all_of.items()]
     if not any(part.lines for part in own):
         own = [Printed(log, lines, False) for log, lines in all_of.items()]
     return [part for part in own if part.lines]
+
+
+def _jobs_with(submission: Submission, trial_id: str) -> Iterator[str]:
+    """Yield the numbers of the jobs that were given a trial."""
+    intent = submission.intent()
+    for at, chunk in enumerate(intent.chunks if intent else ()):
+        sent = submission.sent(at, tasks=len(chunk.jobs))
+        for number, job in zip(sent.jobs if sent else (), chunk.jobs, strict=False):
+            if trial_id in job.trials:
+                yield number
 
 
 def _lines(log: Path) -> list[str]:
