@@ -25,11 +25,7 @@ def visible_gpus() -> list[int]:
 
 
 def find_device(options: SlurmOptions, rank: int = 0) -> str:
-    """Return the device of a process of a job.
-
-    Raises:
-        ClusterError: the options ask for a GPU, and torch sees none.
-    """
+    """Return the device of a process of a job; raise if torch lacks a GPU that was asked for."""
     import torch
 
     if options.device != "auto" and (torch.cuda.is_available() or options.device == "cpu"):
@@ -38,12 +34,10 @@ def find_device(options: SlurmOptions, rank: int = 0) -> str:
         # Processes of one job share its GPUs evenly.
         shared = options.processes_per_job > 1
         return f"cuda:{rank % torch.cuda.device_count()}" if shared else "cuda"
-    asked = [one for one in ("gpus_per_task", "cuda_graphs") if getattr(options, one)]
-    asked += [f"device = {options.device!r}"] if options.device.startswith("cuda") else []
-    if asked:
+    if asked := options.gpu_setting:
         raise ClusterError(
-            f"a GPU was asked for ({asked[0]}), but torch sees none here; check the node's driver"
-            " and that torch was built for CUDA, or set device = 'cpu' and leave that option out"
+            f"a GPU was asked for ({asked}), but torch sees none here; check the node's driver and"
+            " that torch was built for CUDA, or set device = 'cpu' and leave that option out"
         )
     return "cpu" if options.device == "auto" else options.device
 

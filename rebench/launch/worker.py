@@ -130,7 +130,6 @@ class _Worker:
         ]
         self._finished = FinishedTrials(folder, own).refresh()
         self._failed: set[str] = set()
-        self._seen_held: set[str] = set()
         self._signal: int | None = None
         self._before: dict[int, Any] = {}
         self._threads_before: int | None = None
@@ -197,9 +196,7 @@ class _Worker:
     def _take(self, trial_id: str) -> bool:
         claim = self._claims.take(trial_id)
         if claim is None:
-            if trial_id not in self._seen_held:
-                self._seen_held.add(trial_id)
-                _log.info("trial %s is held by another worker", trial_id)
+            _log.info("trial %s is held by another worker", trial_id)
             return False
         if claim.deaths >= _DEATHS:
             times = f"its worker died {claim.deaths} times in a row while training it"

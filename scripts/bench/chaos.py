@@ -227,8 +227,7 @@ class Chaos:
     @staticmethod
     def _silently_missing(sweep: Sweep) -> int:
         """Count the trials that the tables lack although `collect` reports success."""
-        collect = sweep.command("collect", "--json")
-        done = subprocess.run(collect, capture_output=True, text=True, check=False, cwd=PROJECT)
+        done = sweep.rebench("collect", "--json", code=None)
         return 0 if done.returncode else sweep.size - json.loads(done.stdout)[0]["trials"]
 
     def _bring_to_its_end(self, sweep: Sweep) -> None:

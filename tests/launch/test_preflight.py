@@ -4,23 +4,24 @@ import pytest
 from cluster import Sweep, unsafe_cifar
 
 from rebench.launch.clusters.commands import nodes
+from rebench.runs import SlurmOptions
 
 
-def _up(*asked) -> set[str]:
-    return {node.name for node in nodes(*asked) if node.up}
+def _up(**asked) -> set[str]:
+    return {node.name for node in nodes(SlurmOptions(**asked)) if node.up}
 
 
 @pytest.mark.slurm
 @pytest.mark.xdist_group("slurm")
 def test_nodes_for_jobs_are_those_that_are_up_and_not_excluded(cluster, monkeypatch):
     monkeypatch.setenv("SLURM_CONF", cluster.environment["SLURM_CONF"])
-    assert _up() == _up("urgent") == {"n1", "n2", "n3"}
-    assert _up("main,urgent", None, "n[1-2]") == {"n3"}
-    assert _up("elsewhere") == _up(None, "no-such-feature") == set()
-    assert {node.memory_mb for node in nodes()} == {4000.0}
+    assert _up() == _up(partition="urgent") == {"n1", "n2", "n3"}
+    assert _up(partition="main,urgent", exclude="n[1-2]") == {"n3"}
+    assert _up(partition="elsewhere") == _up(constraint="no-such-feature") == set()
+    assert {node.memory_mb for node in nodes(SlurmOptions())} == {4000.0}
     cluster.ask("scontrol", "update", "NodeName=n2", "State=DRAIN", "Reason=test")
     try:
-        assert _up("main") == {"n1", "n3"}
+        assert _up(partition="main") == {"n1", "n3"}
     finally:
         cluster.ask("scontrol", "update", "NodeName=n2", "State=RESUME")
 

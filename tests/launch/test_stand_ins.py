@@ -419,13 +419,13 @@ odd line
 def test_nodes_are_those_of_the_partition_with_the_features(stand_in, asked, names):
     stand_in("sinfo", f"echo '{NODES}'")
     stand_in("scontrol", 'test "$*" = "show hostnames n[1-2]" && echo n1 n2')
-    assert [node.name for node in commands.nodes(**asked)] == names
+    assert [node.name for node in commands.nodes(SlurmOptions(**asked))] == names
 
 
 def test_node_has_its_memory_its_limit_and_whether_it_takes_jobs(stand_in):
     stand_in("sinfo", f"echo '{NODES}'")
     stand_in("scontrol", "echo MaxArraySize = 7")
-    found = [*commands.nodes(), *commands.nodes("gpu")]
+    found = [*commands.nodes(SlurmOptions()), *commands.nodes(SlurmOptions(partition="gpu"))]
     assert [node[1:] for node in found] == [
         (8000.0, 1440.0, True),
         (16000.0, 120.0, False),

@@ -404,8 +404,8 @@ def test_log_of_a_trial_is_what_stands_between_its_beginning_and_the_next(tmp_pa
         ({"processes_per_job": 3}, 2, 2, "cuda:0"),
         ({"device": "cuda:1"}, 2, 0, "cuda:1"),
         ({"device": "cuda:1"}, 0, 0, "device = 'cuda:1'"),
-        ({"cuda_graphs": True}, 0, 0, "cuda_graphs"),
-        ({"gpus_per_task": 1, "cuda_graphs": True}, 0, 0, "gpus_per_task"),
+        ({"cuda_graphs": True}, 0, 0, "cuda_graphs = true"),
+        ({"gpus_per_task": 1, "cuda_graphs": True}, 0, 0, "gpus_per_task = 1"),
     ],
 )
 def test_device_is_a_gpu_where_there_is_one_and_a_word_where_one_was_asked_in_vain(

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from rebench.errors import ClusterError
-from rebench.runs.slurm_options import slurm_minutes
+from rebench.runs.slurm_options import JobOptions, slurm_minutes
 
 __all__ = [
     "ELSEWHERE",
@@ -104,19 +104,15 @@ def _in_pieces(jobs: Sequence[str]) -> Iterator[Sequence[str]]:
     return (jobs[start : start + _PIECE] for start in range(0, len(jobs), _PIECE))
 
 
-def nodes(
-    partition: str | None = None,
-    constraint: str | None = None,
-    exclude: str | None = None,
-    clusters: str = "",
-) -> list[Node]:
-    """Return the nodes that take jobs of a partition, by default of the default partition.
+def nodes(options: JobOptions) -> list[Node]:
+    """Return the nodes for jobs with these options.
 
     If a constraint is unclear, nodes are left out.
     """
+    partition, exclude = options.partition, options.exclude
     excluded = set(ask("scontrol", "show", "hostnames", exclude).split()) if exclude else set()
-    wanted = set(re.findall(r"[A-Za-z_][\w.-]*", constraint or ""))
-    shown = ask("sinfo", "-h", "-N", "-o", "%P|%N|%f|%T|%m|%l", clusters=clusters)
+    wanted = set(re.findall(r"[A-Za-z_][\w.-]*", options.constraint or ""))
+    shown = ask("sinfo", "-h", "-N", "-o", "%P|%N|%f|%T|%m|%l", clusters=options.clusters or "")
     lines = [line.split("|") for line in shown.splitlines() if line.count("|") == 5]
     return [
         Node(

@@ -63,13 +63,7 @@ class Slurm(Cluster):
                 f"no SLURM on this machine: `sbatch` is not on PATH{commands.ELSEWHERE}"
             )
         nodes = {
-            name: frozenset(
-                node.name
-                for node in commands.nodes(
-                    one.partition, one.constraint, one.exclude, one.clusters or ""
-                )
-                if node.up
-            )
+            name: frozenset(node.name for node in commands.nodes(one) if node.up)
             for name, one in options.by_type.items()
         }
         return Limits(largest=commands.largest_array(), nodes=nodes)
@@ -78,8 +72,8 @@ class Slurm(Cluster):
         """Raise if no node has the time or the memory of a job; unknown limits raise nothing."""
         for name, own in options.by_type.items():
             with contextlib.suppress(ClusterError):
-                nodes = commands.nodes(own.partition, clusters=own.clusters or "")
-                _check_limits(own, nodes, f"slurm.types.{name}" if name else "slurm")
+                table = f"slurm.types.{name}" if name else "slurm"
+                _check_limits(own, commands.nodes(own), table)
 
     def script(self, array: Array) -> str:
         """Return the script that submitit writes, by a trial submission with a fake sbatch."""
