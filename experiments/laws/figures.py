@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -16,6 +18,7 @@ from experiments.laws.result import LawResult, command
 from rebench.errors import StoreError, UnknownNameError
 from rebench.report.figures.style import (
     COLOURS,
+    MARKERS,
     Drawing,
     heat_map,
     identity_line,
@@ -65,15 +68,16 @@ def _depth(result: LawResult) -> Drawing:
     left.plot(limit["depth"], limit["limit"], "k--", linewidth=0.8, label=r"$n\to\infty$")
     middle.plot(limit["depth"], limit["limit"] ** -0.5, "k--", linewidth=0.8)
     guide = limit["limit"].iloc[0] ** -0.5 * (limit["depth"] / limit["depth"].iloc[0]) ** -1.5
-    middle.plot(limit["depth"], guide, ":", color="#777777", label="$L^{-3/2}$")
+    middle.plot(limit["depth"], guide, ":", color="#777777")
     for axes, label in (
         (left, r"$E[(\Delta z_\ell)^2]/\eta^2$"), (middle, "maximal learning rate"),
         (right, "actual / first-order update"),
     ):  # fmt: skip
         _log_log(axes, "depth", label, growth["depth"])
     right.set(yscale="linear")
-    key_above(left)
-    key_above(middle)
+    handles, labels = left.get_legend_handles_labels()
+    handles, labels = [*handles, middle.lines[-1]], [*labels, "$L^{-3/2}$"]
+    figure.legend(handles, labels, loc="outside upper center", ncols=5)
     return figure
 
 
@@ -83,7 +87,7 @@ def _dag(result: LawResult) -> Drawing:
     rates = recursion[["rule", "exact", "update"]].assign(
         exact=recursion["exact"] ** -0.5, update=recursion["update"] ** -0.5
     )
-    _points(axes[0], rates, "exact", "update", "rule")
+    _points(axes[0], rates, "exact", "update", "rule", first=len(_NETWORKS))
     identity_line(axes[0], rates["exact"].min(), rates["exact"].max())
     _log_log(axes[0], "exact recursion", "Monte Carlo")
     for axis in (axes[0].xaxis, axes[0].yaxis):
@@ -142,28 +146,23 @@ def _score_map(
 
 
 def _rows(axes: Axes, names: Sequence[str], parts: Sequence[_Part]) -> None:
-    """Draw values with their intervals under their names, a style for each part."""
-    below: dict[str, int] = {}
+    """Draw values with their intervals in the rows of their names, a style for each part."""
+    counts = Counter(name for rows, *_ in parts for name in rows.index)
+    drawn: Counter[str] = Counter()
     for rows, column, ends, series in parts:
         y = []
-        for name in rows.index:  # one below another, in the space above the next name
-            below[name] = below.get(name, -1) + 1
-            y.append(names.index(name) + 0.2 + 0.2 * below[name])
+        for name in rows.index:  # several values of a name are next to each other in its row
+            y.append(names.index(name) + 0.3 * (drawn[name] - (counts[name] - 1) / 2))
+            drawn[name] += 1
         axes.hlines(y, rows[ends[0]], rows[ends[1]], color=series["color"], linewidth=0.6)
         axes.plot(rows[column], y, **series, linestyle="none", markersize=2.5)
+    axes.set_yticks(range(len(names)), names)
     axes.invert_yaxis()
-    for height, name in enumerate(names):  # above its line: the axis has no space
-        axes.annotate(
-            name, (0, height), (1, 3), xycoords=("axes fraction", "data"), zorder=1.5,
-            textcoords="offset points", bbox={"fc": "white", "ec": "none", "pad": 0.5},
-        )  # fmt: skip
-    axes.set_yticks([])
-    axes.grid(visible=False, axis="y")
-    axes.spines["left"].set_visible(False)
+    axes.tick_params(axis="y", length=0)
 
 
 def _bars(axes: Axes, scores: pd.DataFrame, column: str, label: str) -> None:
-    """Draw every experiment's score as a dot with interval, below the predictor's name."""
+    """Draw every experiment's score as a dot with interval, in the predictor's row."""
     known = scores.dropna(subset=[column])
     ends = (f"{column}_low", f"{column}_high")
     parts = [
@@ -175,25 +174,28 @@ def _bars(axes: Axes, scores: pd.DataFrame, column: str, label: str) -> None:
 
 
 def _released(result: LawResult) -> Drawing:
-    figure, (rule, paths, r, off) = mosaic("ab", "cc", "dd", height_in=7.4, ratios=(1, 1.6, 1.6))
+    figure, (rule, paths, r, off) = mosaic(
+        "ab", "cc", "dd", height_in=5.8, ratios=(1, 1.1, 1.1), aligned=1
+    )
     rates, scores = result.tables["rates"], result.tables["scores"]
     scores = scores[scores["criterion"] == scores["criterion"].iloc[0]]
     for axes, predictor in ((rule, "eq. 8, L+3"), (paths, "path count")):
         by = rates.get(f"{predictor}, q = side", rates[predictor]).fillna(rates[predictor])
         of_base = (rates["measured"] / by).groupby(rates["experiment"]).transform("first")
         _rates(axes, rates, of_base * by, rates["experiment"], f"rate by {predictor}")
-        axes.xaxis.set_minor_formatter(NullFormatter())
+        for axis in (axes.xaxis, axes.yaxis):
+            _plain_ticks(axis, (2, 5, 10))
     paths.set_ylabel("")
     _bars(r, scores, "r", "correlation r")
     _bars(off, scores, "off", "factor from the identity line")
     off.set(xscale="log")
     _plain_ticks(off.xaxis, (1, 1.5, 2, 3, 5))
-    figure.legend(*rule.get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    figure.legend(*rule.get_legend_handles_labels(), loc="outside upper center", ncols=3)
     return figure
 
 
 def _cells(result: LawResult) -> Drawing:
-    figure, axes = mosaic("ab", "cc", "dd", "ee", height_in=8.0, ratios=(1, 1, 1.5, 1.5))
+    figure, axes = mosaic("ab", "c.", "dd", "ee", height_in=6.2, ratios=(1.2, 1.2, 1, 1), aligned=2)
     rates, scores = result.tables["rates"], result.tables["predictors"]
     rules = ("eq. 8, L+1", "one step", "path count")
     for predictor, panel in zip(rules, axes[:3], strict=True):
@@ -207,32 +209,37 @@ def _cells(result: LawResult) -> Drawing:
 
 
 def _bafu(result: LawResult) -> Drawing:
-    figure, (left, middle, right) = mosaic("ab", "cc", height_in=4.0)
+    figure, axes = mosaic("ab", "cc", "de", height_in=5.6)
     identity = result.tables["identity"]
-    where = identity["cut"].map({True: "cut", False: "edge in a cell"})
-    _points(left, identity.assign(where=where), "formula", "aligned", "where", markersize=3)
-    identity_line(left, identity["formula"].min(), identity["formula"].max())
-    _log_log(left, r"$S\,\sum C$", "aligned update, rms")
+    for panel, cut, title in ((axes[0], True, "at cuts"), (axes[1], False, "on edges in cells")):
+        _dots(panel, identity[identity["cut"] == cut], "formula", "aligned", title)
+        _log_log(panel, r"$S\,\sum C$", "aligned update, rms")
     alignment = result.tables["alignment"]
     last = alignment[alignment["layer"] == alignment["depth"]]
-    _points(middle, last, "depth", "cosine", "branch", line="limit")
-    _log_log(middle, "depth", "cosine with -gradient", last["depth"])
-    middle.set_yticks([0.1, 0.2, 0.4, 0.8], ["0.1", "0.2", "0.4", "0.8"])
-    middle.yaxis.set_minor_locator(NullLocator())
-    drops = result.tables["invariance"].iloc[::-1]  # equal contributions in front of the others
-    _points(right, drops, "as_drawn", "rescaled", "rule", markersize=2)
-    identity_line(right, drops["as_drawn"].min(), drops["as_drawn"].max())
-    right.set(xlabel="loss drop of a step, as drawn", ylabel="with layers rescaled")
-    key_above(left)
-    key_above(right)
-    figure.legend(*middle.get_legend_handles_labels(), loc="outside lower center", ncols=2)
+    _points(axes[2], last, "depth", "cosine", "branch", line="limit")
+    _log_log(axes[2], "depth L", "cosine with -gradient", last["depth"])
+    axes[2].set_yticks([0.1, 0.2, 0.4, 0.8], ["0.1", "0.2", "0.4", "0.8"])
+    axes[2].yaxis.set_minor_locator(NullLocator())
+    key_above(axes[2])
+    drops = result.tables["invariance"]
+    for panel, rule in ((axes[3], "equal contributions"), (axes[4], "one rate")):
+        _dots(panel, drops[drops["rule"] == rule], "as_drawn", "rescaled", rule)
+        panel.set(xlabel="loss drop, as drawn", ylabel="with layers rescaled")
     return figure
+
+
+def _dots(axes: Axes, table: pd.DataFrame, x: str, y: str, title: str) -> None:
+    """Draw a column over another in black, which is no series, with the line y = x."""
+    identity_line(axes, table[x].min(), table[x].max())
+    axes.plot(table[x], table[y], "o", color=COLOURS[-1], markersize=2)
+    axes.set_title(title, loc="left")
 
 
 def _fsc(result: LawResult) -> Drawing:
     figure, (left, middle, right, last) = mosaic("ab", "cd", height_in=3.9)
     layers = result.tables["layers"]
-    few = max(1, len(layers) // layers["network"].nunique() // 10)
+    networks = layers["network"].nunique()
+    few = max(1, len(layers) // networks // 10)
     for axes, column, limit, label in (
         (left, "update", "limit_update", "update at rate 1, rms"),
         (middle, "cosine", "limit", "cosine with -gradient"),
@@ -242,35 +249,61 @@ def _fsc(result: LawResult) -> Drawing:
         _log_log(axes, "layer", label)
     scalings = result.tables["scalings"]
     scalings = scalings[scalings["network"] == scalings["network"].iloc[0]]
-    _points(last, scalings, "depth", "sensitivity", "scaling", linestyle="-")
+    _points(last, scalings, "depth", "sensitivity", "scaling", linestyle="-", first=networks)
     _log_log(last, "depth", "sensitivity, MLP", scalings["depth"])
     key_above(last)
-    figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    figure.legend(*left.get_legend_handles_labels(), loc="outside upper center", ncols=3)
     return figure
 
 
 def _am_mup(result: LawResult) -> Drawing:
-    figure, (left, middle, right) = mosaic("a", "b", "c", height_in=7.4, ratios=(1, 1.7, 1))
+    figure, (plain, residual, trained, rows) = mosaic(
+        "a", "b", "c", "d", height_in=9.4, ratios=(1.25, 1.1, 1.25, 1), aligned=3
+    )
     moments = result.tables["moments"]
-    _points(left, moments, "depth", "rate", "family", linestyle="-")
-    _log_log(left, "depth L", "rate with mean update 1, as in b", moments["depth"])
     exponents = result.tables["exponents"].set_index("family")
-    parts = [
-        (exponents.iloc[[at]], "exponent", ("low", "high"), series_style(at))
-        for at in range(len(exponents))
-    ]
-    middle.axvline(-1.5, color="#777777", linestyle="--", linewidth=0.8, zorder=1)
-    _rows(middle, list(exponents.index), parts)
-    middle.set_xlabel("exponent in L")
     transfer = result.tables["transfer"]
-    for (network, part), series in _series(transfer, "network"):
+    looks = _by_kind([*exponents.index, *transfer["network"].unique()])
+    branches = moments["family"].str.startswith("residual")
+    for axes, families in ((plain, moments[~branches]), (residual, moments[branches])):
+        for family, part in families.groupby("family", sort=False):
+            axes.plot(part["depth"], part["rate"], **looks[str(family)], label=_short(str(family)))
+        _log_log(axes, "depth L", "rate with mean update 1", families["depth"])
+        key_above(axes)
+    for network, part in transfer.groupby("network", sort=False):
         best = np.exp(np.log(part["best_lr"]).groupby(part["depth"]).mean())
-        right.plot(best.index, best, **series, label=f"{network}")
+        look = looks[str(network)]
+        trained.plot(best.index, best, **look, label=_short(str(network)))
         rule = best.iloc[0] * (best.index / best.index[0]) ** -1.5
-        right.plot(best.index, rule, ":", color=series["color"], linewidth=0.6)
-    _log_log(right, "depth L (dots: -3/2)", "best rate of one epoch", transfer["depth"])
-    key_above(right)
+        trained.plot(best.index, rule, ":", color=look["color"], linewidth=0.6)
+    _log_log(trained, "depth L (dotted: -3/2)", "best rate of one epoch", transfer["depth"])
+    key_above(trained)
+    parts = [
+        (exponents.loc[[family]].rename(_short), "exponent", ("low", "high"), looks[str(family)])
+        for family in exponents.index
+    ]
+    rows.axvline(-1.5, color="#777777", linestyle="--", linewidth=0.8, zorder=1)
+    _rows(rows, [_short(str(family)) for family in exponents.index], parts)
+    rows.set_xlabel("exponent in L")
     return figure
+
+
+def _by_kind(names: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Return a style for each network: a colour for its kind, and a marker within the kind."""
+    seen: dict[str, list[str]] = {}
+    styles = {}
+    for name in names:
+        kind = re.sub(r" \d+x\d+", "", name.partition(",")[0])  # CNN 2-D of CNN 2-D 8x8, zeros
+        variants = seen.setdefault(kind, [])
+        colour = COLOURS[list(seen).index(kind) % len(COLOURS)]
+        styles[name] = {"color": colour, "marker": MARKERS[len(variants) % len(MARKERS)]}
+        variants.append(name)
+    return styles
+
+
+def _short(name: str) -> str:
+    """Return a network's name for a legend."""
+    return name.replace("residual", "res.").replace("-activation", "")
 
 
 def _base_lr(result: LawResult) -> Drawing:
@@ -314,10 +347,10 @@ _DRAWERS: dict[str, Callable[[LawResult], Drawing]] = {
 
 
 def _series(
-    table: pd.DataFrame, column: str
+    table: pd.DataFrame, column: str, first: int = 0
 ) -> list[tuple[tuple[object, pd.DataFrame], dict[str, Any]]]:
-    """Return ((value, rows), style) for each value of a column, in order."""
-    groups = enumerate(table.groupby(column, sort=False))
+    """Return ((value, rows), style) for each value of a column, in order, from a first style."""
+    groups = enumerate(table.groupby(column, sort=False), first)
     return [((value, part), series_style(place)) for place, (value, part) in groups]
 
 
@@ -329,10 +362,15 @@ def _points(
     by: str,
     *,
     line: str | None = None,
+    first: int = 0,
     **style: Any,
 ) -> None:
-    """Draw a column over another, a series for each value of `by`; a third as a thin line."""
-    for (value, part), series in _series(table, by):
+    """Draw a column over another, a series for each value of `by`; a third as a thin line.
+
+    `first` is the number of the first style: other than 0 if the panel's series are not those of
+    other panels.
+    """
+    for (value, part), series in _series(table, by, first):
         axes.plot(part[x], part[y], **{"linestyle": "none", "label": f"{value}"} | series | style)
         if line:
             axes.plot(part[x], part[line], color=series["color"], linewidth=0.8)

@@ -1,4 +1,4 @@
-"""Every question asked of one learning-rate surface, answered together."""
+"""Analysis of a learning-rate surface: all tables of its page."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SurfaceAnswers", "ask_surface"]
 
-# Ways to train that a surface should not mix, where a table has them as columns.
+# Columns with settings of the training, which should be equal in a surface.
 _SETTINGS: Final = (
     "train_split", "network", "channels", "cells_per_stage", "resolution", "activation",
     "augmentation", "weight_decay", "batch_size",
@@ -53,11 +53,11 @@ _MOST_SHOWN: Final = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class SurfaceAnswers(Drawable):
-    """Answers about a surface; a frame is empty where the surface is too small to answer."""
+    """Tables about a surface; a frame is empty if the surface is too small for it."""
 
     surface: Surface
     rates: pd.DataFrame
-    """A row per rate: `rate`, `accuracy` (mean over cells), `best_for` (how many cells), `tau`
+    """A row for each rate: `rate`, `accuracy` (mean over cells), `best_for` (count of cells), `tau`
     (between single seeds) and `seed_sd`."""
     gains: pd.DataFrame
     single_rates: pd.DataFrame
@@ -70,9 +70,9 @@ class SurfaceAnswers(Drawable):
     notes: tuple[str, ...]
 
     def __str__(self) -> str:
-        """Return the question and the names of the answers."""
-        asked = f"{len(self.surface.cells)} cells at {len(self.surface.rates)} rates"
-        return f"{asked}, {self.surface.dataset}; answers: {', '.join(self.frames)}"
+        """Return the size of the surface and the names of the tables."""
+        size = f"{len(self.surface.cells)} cells at {len(self.surface.rates)} rates"
+        return f"{size}, {self.surface.dataset}; answers: {', '.join(self.frames)}"
 
     def plot(self, *_: str) -> Figure:
         """Return the figure of the surface."""
@@ -82,7 +82,7 @@ class SurfaceAnswers(Drawable):
 
     @property
     def frames(self) -> dict[str, pd.DataFrame]:
-        """Every answer that is a table, by its name."""
+        """Tables by name."""
         values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         return {name: frame for name, frame in values.items() if isinstance(frame, pd.DataFrame)}
 
@@ -98,17 +98,17 @@ def ask_surface(
     draws: int = 1000,
     seed: int = 0,
 ) -> SurfaceAnswers:
-    """Answer all questions about the surface in a long table; each question has its own seed.
+    """Return all tables about the surface in a long table; each has its own random numbers.
 
     Args:
         table: a long table with the recipes `fixed(lr=...)`.
-        dataset: which data set; may be None where the table has one.
-        split: where accuracies are measured; if None, the test set or the part that the table has.
-        epochs: after how many; the most if None.
-        reference: the rate that everything is compared with.
+        dataset: name of the data set; may be None if the table has only one.
+        split: split of the accuracies; if None, the test set or the only split of the table.
+        epochs: number of epochs; if None, the largest.
+        reference: rate that others are compared with.
         rules: recipes whose rates follow from the graph.
-        draws: bootstrap draws over functional classes; the rankings take a fifth of them.
-        seed: of all random draws: equal seeds give equal answers.
+        draws: bootstrap draws over functional classes; a fifth of them for rankings.
+        seed: seed of all random draws.
     """
     names = sorted(map(str, table["dataset"].unique()))
     if dataset is None and len(names) > 1:
@@ -129,7 +129,7 @@ def ask_surface(
     rates = rule_rates(surface, rules) | measured_rates(surface, table)
     ruled = np.all([np.isfinite(own) for own in rates.values()], axis=0)
     if not ruled.all():
-        notes.append(f"{(~ruled).sum()} cells without a path have no rate by the rules: left out")
+        notes.append(f"{(~ruled).sum()} cells without a path are omitted: rules give them no rate")
     held = surface.take(ruled)
     rates = {name: own[ruled] for name, own in rates.items()}
     empty = pd.DataFrame()
@@ -186,36 +186,36 @@ def _by_rate(surface: Surface) -> pd.DataFrame:
 
 
 def _beyond(surface: Surface, regrets: pd.DataFrame) -> list[str]:
-    """Return notes where the rates end too early: for a cell's optimum, or for a rule."""
+    """Return notes if the rates of the surface do not cover the best rates or those of a rule."""
     notes, means = [], surface.means
     for end, column in (("lowest", 0), ("highest", len(surface.rates) - 1)):
         best = means[:, column] > np.delete(means, column, axis=1).max(axis=1)
         if best.any():
             single = best_single_rate(means) == column
-            also = ", and so is the best single rate" if single else ""
+            also = ", which is also the best single rate" if single else ""
             notes.append(
                 f"{best.sum()} cells ({best.mean():.0%}) are best at the {end} rate, "
-                f"{surface.rates[column]:g}{also}: their optimum may lie beyond it, and what they "
-                "gain counts too little"
+                f"{surface.rates[column]:g}{also}. Their best rate may be outside the surface; "
+                "then their gain is underestimated"
             )
     own = regrets[(regrets["base"] == "own") & (regrets["outside"] > 0)]
     notes += [
-        f"{row.rule} asks {row.outside:.0%} of the cells for a rate beyond the surface's: they "
-        f"count as trained at its end"
+        f"{row.rule} gives {row.outside:.0%} of the cells a rate outside the surface: they count "
+        "as trained at the nearest rate"
         for row in own.itertuples()
     ]
     return notes
 
 
 def _mixed(table: pd.DataFrame, surface: Surface) -> list[str]:
-    """Return a note with the settings of the surface, where the table has them."""
+    """Return a note with the settings of the trainings, if the table has them."""
     rows = table[(table["dataset"] == surface.dataset) & (table["epochs"] == surface.epochs)]
-    told = {name: sorted(map(str, rows[name].unique())) for name in _SETTINGS if name in rows}
-    if not told:
+    listed = {name: sorted(map(str, rows[name].unique())) for name in _SETTINGS if name in rows}
+    if not listed:
         return []
     words = ", ".join(
         f"{name.replace('_', ' ')} "
         f"{'/'.join(kinds) if len(kinds) <= _MOST_SHOWN else f'in {len(kinds)} values'}"
-        for name, kinds in told.items()
+        for name, kinds in listed.items()
     )
-    return [f"trained with {words}"]
+    return [f"settings of the trainings: {words}"]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pandas as pd
@@ -11,13 +12,12 @@ from matplotlib.axes import Axes
 from rebench.analysis.concordance import Floats
 from rebench.report.figures.style import (
     COLOURS,
-    COLUMN_IN,
+    MARKERS,
     REFERENCE,
     Drawing,
     key_above,
     label,
     mosaic,
-    new_figure,
     series_style,
     styled,
 )
@@ -25,10 +25,12 @@ from rebench.report.figures.style import (
 if TYPE_CHECKING:
     from experiments.surface.answers import SurfaceAnswers
 
-__all__ = ["draw_moves", "draw_surface"]
+__all__ = ["draw_surface"]
 
 # Points of nearly equal rates are drawn this many octaves apart.
 _APART: Final = 0.12
+# Recipes have these colours in all panels; the first of the common colours is one rate for all.
+_RECIPES: Final = (*COLOURS[1:], "#8C564B")
 
 
 @styled
@@ -38,18 +40,8 @@ def draw_surface(answers: SurfaceAnswers) -> Drawing:
     _draw_cells(top, answers)
     _draw_moves(middle, answers)
     key_above(middle)
-    _draw_regrets(bottom, answers.curve, answers.surface.rates)
+    _draw_regrets(bottom, answers.curve, answers.surface.rates, _styles(answers))
     return figure.with_data(_accuracies(answers))
-
-
-@styled
-def draw_moves(answers: SurfaceAnswers) -> Drawing:
-    """Draw the drop over the learning rate in landscape, with the legend where no data are."""
-    figure, [[axes]] = new_figure(width_in=1.25 * COLUMN_IN, height_in=2.08)
-    _draw_moves(axes, answers)
-    if axes.get_legend_handles_labels()[1]:
-        axes.legend(loc="best", ncols=2)
-    return figure.with_data(answers.single_rates)
 
 
 def _accuracies(answers: SurfaceAnswers) -> pd.DataFrame:
@@ -67,7 +59,7 @@ def _draw_cells(axes: Axes, answers: SurfaceAnswers) -> None:
     axes.plot(surface.rates, means.T, color="#b8bec8", linewidth=0.6, zorder=1)
     best = np.argmax(means, axis=1)
     axes.scatter(
-        surface.rates[best], means[np.arange(len(best)), best], s=9, color=COLOURS[1], zorder=3,
+        surface.rates[best], means[np.arange(len(best)), best], s=7, color="#444444", zorder=3,
         label="a cell's best rate",
     )  # fmt: skip
     axes.plot(
@@ -94,26 +86,47 @@ def _draw_moves(axes: Axes, answers: SurfaceAnswers) -> None:
         moves["rate"], moves["drop"], **series_style(0), markersize=3, label="one rate for all"
     )
     if len(answers.direct_reranking):
-        _draw_trained(axes, answers.direct_reranking)
+        _draw_trained(axes, answers.direct_reranking, _styles(answers))
     _rate_axis(axes, answers.surface.rates, "effective learning rate")
     axes.set_ylabel("drop: seed tau - tau")
 
 
-def _draw_trained(axes: Axes, moves: pd.DataFrame) -> None:
+def _styles(answers: SurfaceAnswers) -> dict[str, dict[str, Any]]:
+    """Return a style for each recipe: one colour for all its parameters, a marker for each."""
+    variants: dict[str, list[str]] = {}
+    for table, column in ((answers.direct_reranking, "recipe"), (answers.curve, "rule")):
+        for name in map(str, table[column].unique() if len(table) else ()):
+            names = variants.setdefault(name.partition("(")[0], [])
+            if name not in names:
+                names.append(name)
+    variants.pop("constant", None)
+    return {
+        name: {
+            "color": _RECIPES[number % len(_RECIPES)],
+            "marker": MARKERS[(1 + number + 3 * variant) % len(MARKERS)],
+        }
+        for number, names in enumerate(variants.values())
+        for variant, name in enumerate(names)
+    }
+
+
+def _draw_trained(axes: Axes, moves: pd.DataFrame, styles: Mapping[str, dict[str, Any]]) -> None:
     whole = moves[moves["top_percent"] == 100].dropna(subset=["effective_rate"])
     drawn: list[float] = []
-    for number, (recipe, own) in enumerate(whole.groupby("recipe", sort=False), 1):
+    for recipe, own in whole.groupby("recipe", sort=False):
         rate, moved = float(own["effective_rate"].iloc[0]), own["drop"].to_numpy()
         beside = sum(abs(np.log2(rate / other)) < _APART for other in drawn)
         drawn.append(rate)
         spread = np.abs(own[["drop_low", "drop_high"]].to_numpy().T - moved)
         axes.errorbar(
-            [rate * 2 ** (_APART * beside)], moved, yerr=spread, **series_style(number),
+            [rate * 2 ** (_APART * beside)], moved, yerr=spread, **styles[str(recipe)],
             linestyle="none", linewidth=1, markersize=4, label=label(recipe),
         )  # fmt: skip
 
 
-def _draw_regrets(axes: Axes, table: pd.DataFrame, rates: Floats) -> None:
+def _draw_regrets(
+    axes: Axes, table: pd.DataFrame, rates: Floats, styles: Mapping[str, dict[str, Any]]
+) -> None:
     """Draw the regret of rules compared with one rate for all with the same mean."""
     constant = table[table["rule"] == "constant"]
     # Far from the best base rate every rule is bad, and differences mean little.
@@ -124,7 +137,7 @@ def _draw_regrets(axes: Axes, table: pd.DataFrame, rates: Floats) -> None:
         near = rows[rows["mean_rate"].between(*known["mean_rate"].agg(["min", "max"]))]
         alone = np.interp(np.log(near["mean_rate"]), np.log(known["mean_rate"]), known["regret"])
         axes.plot(
-            near["mean_rate"], near["regret"] - alone, **series_style(number),
+            near["mean_rate"], near["regret"] - alone, **styles[str(rule)],
             markevery=(2 * number, 16), label=label(rule),
         )  # fmt: skip
     _rate_axis(axes, rates, "mean learning rate")

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 import pandas as pd
 
 from experiments.surface.answers import SurfaceAnswers
-from experiments.surface.figures import draw_moves, draw_surface
+from experiments.surface.figures import draw_surface
 from rebench.extensions import entries
 from rebench.printable import number, signed, span
 from rebench.report.blocks import (
@@ -36,7 +36,7 @@ _SHARES: Final = ("outside",)
 
 
 def surface_title(answers: SurfaceAnswers) -> str:
-    """Say in a line what the surface is made of."""
+    """Return the size of the surface in one line."""
     surface = answers.surface
     return (
         f"{len(surface.cells)} functional classes, {len(surface.rates)} rates, "
@@ -48,14 +48,13 @@ def write_surface(answers: SurfaceAnswers, name: str, folder: Path) -> Written:
     """Write the page about a learning-rate surface, the table called `name`, into `folder`."""
 
     def blocks(figures: Path) -> list[Block]:
-        draw_moves(answers).save(figures / "moves")
         again = (
             f"python -m experiments.surface {shlex.quote(name)} --out {shlex.quote(str(folder))}"
         )
         return [
-            Heading("A learning-rate surface: what a cell's own rate is worth", 1),
+            Heading("Learning rates: what does a cell gain from its own rate?", 1),
             *surface_blocks(answers, figures),
-            Heading("Again", 3),
+            Heading("How to compute this page again", 3),
             Code(again),
         ]
 
@@ -63,7 +62,7 @@ def write_surface(answers: SurfaceAnswers, name: str, folder: Path) -> Written:
 
 
 def surface_blocks(answers: SurfaceAnswers, figures: Path) -> list[Block]:
-    """The blocks of a page about a surface; its figure is saved in `figures`."""
+    """Return the blocks of a page about a surface; its figure is saved in `figures`."""
     draw_surface(answers).save(figures / "surface")
     limits = Path(__file__).with_name("limits.txt").read_text("utf-8").split("\n\n")
     return [
@@ -75,37 +74,36 @@ def surface_blocks(answers: SurfaceAnswers, figures: Path) -> list[Block]:
             for title, table in surface_tables(answers).items()
             for block in (Heading(title, 3), TableBlock(table))
         ],
-        Heading("What this answers, and what it does not", 3),
+        Heading("Limits", 3),
         Text([*limits, *answers.notes]),
     ]
 
 
 def _findings(answers: SurfaceAnswers) -> Iterator[Callout]:
-    """Say the answers in a sentence each, with their intervals."""
-    # With parameters of its own, a recipe was trained to ask something else.
+    """Return each answer as a sentence with its interval."""
+    # Recipes with other parameters than their defaults were trained for another question.
     recipes = [row for row in _of_all_cells(answers.direct_reranking) if "(" not in row["recipe"]]
     if recipes:
         most = max(recipes, key=itemgetter("drop"))
-        beside = " with the benchmark's rate"
         [its] = (row for row in _records(answers.direct) if row["recipe"] == most["recipe"])
         yield Callout(
-            f"The recipe that re-ranks all cells most, of {len(recipes)} with their own settings: "
+            f"Largest change of the ranking, of {len(recipes)} recipes with default settings: "
             f"{most['recipe']}",
-            f"{_reranked(most, beside, of_most=True)}; accuracies change by "
-            f"{_points(its, 'gain')}.",
+            f"compared with the reference rate, {_reranked(most, of_most=True)}. Accuracies change "
+            f"by {_points(its, 'gain')}.",
             most["most_low"] > 0,
         )
     for row in _of_all_cells(answers.gains):
         if row["of"] == "own best rate":
             yield Callout(
-                f"Every cell at its own best rate, over {row['over']}",
+                f"Gain of the cells' own best rates over {row['over']}",
                 f"{_points(row, 'gain', ' on average')}.",
                 row["gain_low"] > 0,
             )
     if len(answers.single_rates):
         most = max(_records(answers.single_rates), key=itemgetter("drop"))
         yield Callout(
-            f"The rate that re-ranks all cells most, of {len(answers.single_rates)} given to all: "
+            f"Largest change of the ranking, of {len(answers.single_rates)} rates for all cells: "
             f"{most['rate']:g}",
             f"{_reranked(most, of_most=True)}.",
             most["most_low"] > 0,
@@ -113,7 +111,7 @@ def _findings(answers: SurfaceAnswers) -> Iterator[Callout]:
     for row in _of_all_cells(answers.reranking):
         if row["after"] == "own best rate":
             yield Callout(
-                f"How far the rate re-ranks all cells: own best rate against {row['before']}",
+                f"Ranking at the cells' own best rates, compared with {row['before']}",
                 f"{_reranked(row)}.",
                 row["drop_low"] > 0,
             )
@@ -121,16 +119,16 @@ def _findings(answers: SurfaceAnswers) -> Iterator[Callout]:
     if rules:
         best = max(rules, key=itemgetter("over_constant"))
         yield Callout(
-            f"The best of {len(rules)} rules over one rate for all: {best['rule']}",
-            f"{_points(best, 'over_constant', ', each at its best base rate')}.",
+            f"Largest gain over the best single rate, of {len(rules)} rules: {best['rule']}",
+            f"{_points(best, 'over_constant', ' with the best base rate of each rule')}.",
             best["over_constant_low"] > 0,
         )
     if len(answers.fits):
         best = max(_records(answers.fits), key=itemgetter("gain"))
         yield Callout(
-            f"What predicts the best rate of a cell that the fit never saw: "
-            f"{best['predictors']}, of {len(answers.fits)} tried",
-            f"{_points(best, 'gain', ' over one rate for all')}.",
+            f"Best prediction of the rate of cells outside the fit, of {len(answers.fits)} "
+            f"predictors: {best['predictors']}",
+            f"{_points(best, 'gain', ' compared with one rate for all')}.",
             best["gain_low"] > 0,
         )
 
@@ -144,19 +142,20 @@ def _rules(regrets: pd.DataFrame) -> pd.DataFrame:
 
 
 def _points(row: Row, field: str, said: str = "") -> str:
-    """A difference in accuracy in a sentence, with its interval."""
+    """Return a difference in accuracy as text, with its interval."""
     return f"{signed(row[field])} points{said}{_within(row, field)}"
 
 
-def _reranked(row: Row, other: str = "", *, of_most: bool = False) -> str:
+def _reranked(row: Row, *, of_most: bool = False) -> str:
     """Return tau, seed tau and the drop as text.
 
-    The interval of the largest of several is the wider one that allows for choosing it.
+    With `of_most` the row has the largest drop of several: its interval is wider, because the row
+    was chosen by its drop.
     """
     interval = _within(row, "most" if of_most else "drop")
-    allowed = ", allowing for the choice" if of_most and interval else ""
+    allowed = ", adjusted for the choice" if of_most and interval else ""
     return (
-        f"tau {row['tau']:.2f}{other}, seed tau {row['seed_tau']:.2f}: "
+        f"tau = {row['tau']:.2f}, seed tau = {row['seed_tau']:.2f}: "
         f"a drop of {row['drop']:.2f}{interval}{allowed}; corrected tau {row['ratio']:.2f}"
     )
 
@@ -183,7 +182,7 @@ def _within(row: Row, field: str) -> str:
 
 
 def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """A frame's rows by the names of their columns."""
+    """Return the rows of a frame by the names of their columns."""
     return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
 
 
