@@ -20,6 +20,8 @@ import torch
 
 from experiments.findings.estimate import Estimate
 from experiments.laws.base_lr import BaseRate, choose
+from experiments.laws.estimate import fit_exponent
+from experiments.laws.speed import scaled, speed_frame
 from experiments.surface.decided import (
     BEST,
     PLANS,
@@ -46,6 +48,7 @@ __all__ = [
     "change_of_drop",
     "decisions",
     "exponent_of_rate",
+    "exponent_of_shallow_rate",
     "gain_in_prediction",
     "held",
     "held_by_seeds",
@@ -359,6 +362,20 @@ def exponent_of_rate(scaling: str) -> Estimate:
     rows = pd.read_csv(file).set_index("quantity")
     row = rows.loc[f"exponent in depth of the rate, {scaling} scaling, MLP"]
     return Estimate(float(row["ours"]), float(row["low"]), float(row["high"]))
+
+
+@functools.cache
+def exponent_of_shallow_rate(scaling: str) -> Estimate:
+    """Return this exponent for 4 to 16 layers of the same width, drawn here."""
+    depths, width = (4, 8, 16), 200
+    shape: dict[str, Any] = {"width": width, "constant": 1.0, "power": 0.0, "draws": 24, "seed": 0}
+    drawn = pd.concat([speed_frame(depth=depth, **shape) for depth in depths])
+    last = drawn[drawn["layer"] == drawn["depth"]].assign(network="MLP")
+    table = scaled(last, width)
+    rates = table[table["scaling"] == scaling].groupby("depth")["rate"]
+    samples = [rates.get_group(depth).to_numpy() for depth in depths]
+    rng = np.random.default_rng(0)
+    return Estimate(*fit_exponent(depths, samples, 1.0, rng, geometric=True))
 
 
 def memory_of_init(epochs: int) -> dict[str, float]:

@@ -333,7 +333,7 @@ def invariance_verdicts(
         drop = median_and_quartiles(equal / settings.loss_drop)
         worst = float((ratios["equal contributions"] - 1).abs().max())
         shared = {"networks": networks, "dataset": dataset, "s": settings}
-        held = "held" if abs(drop.value - 1) < 0.15 else "not held"
+        held = "reached" if abs(drop.value - 1) < 0.15 else "not reached"
         yield verdict("bafu.drop", drop, **shared, held=held)
         yield verdict(
             "bafu.rescaled", median_and_range(ratios["equal contributions"]), **shared,

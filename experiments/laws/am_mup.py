@@ -163,9 +163,9 @@ def _verdict(
     if slope.covers(PAPER_EXPONENT):
         agreement = "agrees with -3/2"
     elif abs(slope.value - PAPER_EXPONENT) < 0.25:
-        agreement = "near -3/2, outside its interval"
+        agreement = "near -3/2, which is outside the interval"
     else:
-        agreement = f"not -3/2, off by {slope.value - PAPER_EXPONENT:+.2f}"
+        agreement = f"differs from -3/2 by {slope.value - PAPER_EXPONENT:+.2f}"
     counts = [len(sample) for sample in samples]
     largest = max(float(sample.max() / sample.mean()) for sample in samples)
     return verdict(
@@ -264,5 +264,5 @@ def transfer_verdicts(
             "am-mup.transfer", slope, network=network, s=settings,
             dataset=part["dataset"].iloc[0], depths=listing(depths), first=depths[0],
             last=depths[-1], **losses, **doubts,
-            agreement="agrees with" if slope.covers(PAPER_EXPONENT) else "is not",
+            agreement="agrees with" if slope.covers(PAPER_EXPONENT) else "differs from",
         )  # fmt: skip

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import pandas as pd
 
 from experiments.laws.result import command, load_verdicts, read_toml, row_estimate
+from rebench.intervals import Estimate
 from rebench.report.blocks import Block, Details, Figure, Heading, TableBlock, Text, as_markdown
 
 Row: TypeAlias = Mapping[Hashable, Any]
@@ -22,16 +23,17 @@ _PAPERS: Final = Path(__file__).with_name("papers.csv")
 def theory_page(folder: Path) -> str:
     """Return the page of a folder of measured laws, as Markdown."""
     verdicts = load_verdicts(folder)
-    blocks: list[Block] = [Heading("The theory, measured", 1)]
-    if said := takeaways(folder, verdicts):
-        blocks += [Heading("What to take away", 3), Text(said)]
     texts = read_toml("page")
-    blocks += [Heading("How to read it", 3), Text(texts["how_to_read"])]
+    first, *papers = texts["introduction"]
+    blocks: list[Block] = [Heading("The theory, measured", 1), Text([first]), Text(papers)]
+    if said := takeaways(folder, verdicts):
+        blocks += [Heading("Main results", 3), Text(said)]
+    blocks += [Heading("Terms", 3), Text(texts["how_to_read"])]
     for stem, caption in texts["captions"].items():
         rows = verdicts[verdicts["file"] == stem]
         if rows.empty:
             continue
-        blocks.append(Heading(str(rows["law"].iloc[0]), 3))
+        blocks += [Heading(str(rows["law"].iloc[0]), 3), Text(texts["about"][stem])]
         if any((folder / f"{stem}{end}").is_file() for end in (".svg", ".png", ".pdf")):
             blocks.append(Figure(folder / stem, caption))
         if note := _other_data(folder, stem):
@@ -45,7 +47,7 @@ def theory_page(folder: Path) -> str:
     if (scores := folder / "released-scores.csv").is_file() and "released" in measured:
         for name in pd.read_csv(scores)["experiment"].unique():
             measured[f"released:{name}"] = measured["released"]
-    blocks += [Heading("Every figure, table and statement", 3)]
+    blocks += [Heading("Results of the papers, and where they are measured", 3)]
     blocks += [TableBlock(_paper_rows(measured))]
     return as_markdown(blocks)
 
@@ -60,8 +62,8 @@ def _other_data(folder: Path, stem: str) -> str | None:
     if not others:
         return None
     return (
-        f"Maximal rates were searched on {' and '.join(others)} here, on CIFAR-10 in the paper; "
-        f"{command(stem)} --set dataset=cifar10 searches them there."
+        f"Maximal rates were searched on {' and '.join(others)}, and on CIFAR-10 in the paper. "
+        f"{command(stem)} --set dataset=cifar10 searches them on CIFAR-10."
     )
 
 
@@ -72,6 +74,8 @@ def _paper_rows(measured: Mapping[str, str]) -> pd.DataFrame:
         f"above: {measured[law]}"
         if law in measured
         else f"not measured here; {how or command(law)}"
+        if law
+        else how
         for law, how in zip(rows["law"], rows["how"], strict=True)
     ]
     return rows[["paper", "what"]].assign(where=where)
@@ -86,18 +90,18 @@ def _verdict_rows(verdicts: pd.DataFrame) -> pd.DataFrame:
 
 
 def _score_rows(scores: pd.DataFrame) -> pd.DataFrame:
-    """Tabulate predictors' scores; released network: by both losses and from a base's rate."""
+    """Return predictors' scores as text; for the released network also by the base's rate."""
     rows: list[dict[str, object]] = []
     for row in scores.to_dict("records"):
         cells = {"experiment": row["experiment"]}
         cells |= {"loss": row["criterion"]} if "criterion" in row else {}
         cells |= {"predictor": row["predictor"], "r": _interval(row, "r")}
         if "r_final" in row:
-            cells["r minus that of eq. 8"] = _interval(row, "gain")
+            cells["r minus r of eq. 8"] = _interval(row, "gain")
             cells["r by last losses"] = _two_places(row["r_final"])
         cells |= {"slope": _two_places(row["slope"]), "typical factor": _interval(row, "factor")}
         if "off" in row:
-            cells["factor from the base's rate"] = _interval(row, "off")
+            cells["factor from the identity line"] = _interval(row, "off")
         rows.append(cells)
     return pd.DataFrame(rows)
 
@@ -118,9 +122,12 @@ def _signal_rows(signal: pd.DataFrame) -> pd.DataFrame:
 
 # Tables in collapsed sections of the page, by the end of their files' names.
 _FOLDS: Final[Mapping[str, tuple[str, Callable[[pd.DataFrame], pd.DataFrame]]]] = {
-    "signal": ("Norms under every rule for the init, median and range over graphs", _signal_rows),
-    "predictors": ("Every predictor in every experiment", _score_rows),
-    "scores": ("Every predictor in every experiment, by both losses", _score_rows),
+    "signal": (
+        "Squared norms for each rule of the init, median and range over graphs",
+        _signal_rows,
+    ),
+    "predictors": ("Scores of all predictors", _score_rows),
+    "scores": ("Scores of all predictors, by both losses", _score_rows),
 }
 
 
@@ -146,7 +153,7 @@ class _Measured(NamedTuple):
 
 
 def takeaways(folder: Path, verdicts: pd.DataFrame) -> list[str]:
-    """Return the main sentences about the measured laws: takeaways, then headline values."""
+    """Return the main results as sentences: single values, then summaries of several."""
     dag, cells, released = (
         _scores(folder / f"{name}.csv")
         for name in ("dag-predictors", "cells-predictors", "released-scores")
@@ -159,13 +166,15 @@ def takeaways(folder: Path, verdicts: pd.DataFrame) -> list[str]:
         for name, values_of in _VALUES.items()
         if (values := values_of(measured))
     ]
-    # Of several similar verdicts the last, of the widest networks.
-    headlines = [
-        _headline(row)
-        for beginning in read_toml("page")["headlines"]["quantities"]
+    return [
+        sentence.format(
+            ours=Estimate(row["ours"], row["low"], row["high"]),
+            paper=f"{row['paper']:g}",
+            verdict=row["verdict"],
+        )
+        for beginning, sentence in read_toml("page")["headlines"].items()
         for row in measured.rows(beginning)[-1:]
-    ]
-    return said + headlines
+    ] + said
 
 
 def _scores(path: Path) -> dict[str, dict[str, Row]]:
@@ -188,7 +197,7 @@ def _cells(measured: _Measured) -> Values | None:
     known = {name: float(row["r"]) for name, row in rules.items() if pd.notna(row["r"])}
     most = max(known, key=known.__getitem__, default="eq. 8, L+1")
     return {
-        "found": f"{' and '.join(better)} did" if better else "no rule for the rate is shown to do",
+        "found": f"{' and '.join(better)} is" if better else "no rule for the rate is shown to be",
         "count": len(rules),
         "best": best,
         "off": row_estimate(rules[best], "factor"),
@@ -210,7 +219,7 @@ def _released(measured: _Measured) -> Values | None:
                 row_estimate(measured.released[name][predictor], "off")
                 for predictor in ("eq. 8, L+3, base counted 3", "constant")
             )
-            transferred.append(f"{rule} in {title} (the base's rate for all: {constant})")
+            transferred.append(f"{rule} in {title} (one rate for all: {constant})")
     return {
         "as_written": row_estimate(scores["eq. 8, L"], "r"),
         "as_counted": row_estimate(scores["eq. 8, L+3"], "r"),
@@ -255,15 +264,6 @@ def _am_mup(measured: _Measured) -> Values | None:
         for name, rows in (("at_init", at_init), ("trained", trained))
     }
     return {"paper": at_init[0]["paper"], **agreeing}
-
-
-def _headline(row: Row) -> str:
-    quantity = str(row["quantity"])
-    paper: str = f" (the paper: {row['paper']:g})" if pd.notna(row["paper"]) else ""
-    return (
-        f"{quantity[:1].upper()}{quantity[1:]}: {row['ours']:.3g} [{row['low']:.3g},"
-        f" {row['high']:.3g}]{paper}; {row['verdict']}."
-    )
 
 
 _VALUES: Final[Mapping[str, Callable[[_Measured], Values | None]]] = {

@@ -173,7 +173,7 @@ def rate_verdict(
             if str(name).startswith("eq. 8") and row_estimate(table.loc[name], "r").covers(paper)
         ]
         if others and not ours.covers(paper):
-            judged += f", inside that of {' and '.join(others)}"
+            judged += f", but inside the interval for {' and '.join(others)}"
     calibration = _calibration(table, rule)
     return verdict("dag.rate", ours, paper, judged=judged, calibration=calibration, **searched)
 
@@ -189,8 +189,11 @@ def rule_verdict(*, rule: str, scores: pd.DataFrame, **searched: object) -> Verd
 def _calibration(table: pd.DataFrame, rule: str) -> str:
     off = row_estimate(table.loc[rule], "factor")
     constant = float(table["factor"].loc["constant"])
-    side = "worse" if off.low > constant else "better" if off.high < constant else "no better"
-    return f"as a rate {side} than a constant, off by a factor {off} against {constant:.2f}"
+    side = "worse" if off.low > constant else "better" if off.high < constant else "not better"
+    return (
+        f"as a rate {side} than a constant, with a typical factor of {off} instead of "
+        f"{constant:.2f}"
+    )
 
 
 def _against(paper: float, ours: Estimate) -> str:
@@ -215,7 +218,7 @@ def released_verdicts(
         "released.search", "settings", graphs=len(rates), e=experiment, s=search,
         dataset=measured["dataset"].iloc[0],
         plural="s" * (search.seeds > 1),
-        edges=f", {edges} best rates at the grid's edge" if edges else "",
+        edges=f", {edges} best rates at the edge of the grid" if edges else "",
     )  # fmt: skip
     r, paths = row_estimate(average.loc[name], "r"), row_estimate(average.loc["path count"], "r")
     base = row_estimate(average.loc[BASE_COUNTED_3], "off")
@@ -226,10 +229,10 @@ def released_verdicts(
     paper = experiment.paper_r
     yield verdict(
         "released.rate", r, paper, title=experiment.title, searched=searched,
-        judged="the paper has none" if paper is None else _against(paper, r),
+        judged="the paper has no value" if paper is None else _against(paper, r),
         final=row_estimate(tables[END].loc[name], "r"),
         # chains have one path each
-        paths=f", number of paths {paths}" if math.isfinite(paths.value) else "",
+        paths=f", by the number of paths {paths}" if math.isfinite(paths.value) else "",
     )  # fmt: skip
     yield verdict(
         "released.base", base, title=experiment.title, searched=searched, better=better,

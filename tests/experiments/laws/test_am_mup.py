@@ -131,7 +131,7 @@ def test_transfer_trains_on_the_images_it_is_given():
     assert set(found["dataset"]) == {"few"}
     [verdict] = am_mup.transfer_verdicts(found, settings, few.classes)
     assert verdict.settings.startswith("few, L = 2, 3")
-    assert "hardly learns (guessing: 1.10)" in verdict.verdict
+    assert "hardly learns (loss of guessing: 1.10)" in verdict.verdict
 
 
 def test_exponent_is_the_mean_over_seeds():

@@ -172,6 +172,6 @@ def test_equation_4_is_judged_on_pre_activations():
     )  # fmt: skip
     assert set(table.loc[table["order"] == "before", "of"]) == {"pre-activations"}
     before, after = dag._signal_verdicts(table, LAWS["dag"].small)
-    assert "best: target" in before.verdict
-    assert "best: source-mean" in after.verdict
+    assert "best rule is target," in before.verdict
+    assert "best rule is source-mean," in after.verdict
     assert "vertices" not in after.verdict

@@ -81,8 +81,8 @@ def test_damaged_file_of_a_folder_is_one_clear_line(
 @pytest.mark.parametrize(
     ("datasets", "said"),
     [
-        (["fashion", "fashion"], "searched on fashion here, on CIFAR-10 in the paper"),
-        (["cifar10-jpeg", "cifar100"], "searched on cifar100 here, on CIFAR-10 in the paper"),
+        (["fashion", "fashion"], "searched on fashion, and on CIFAR-10 in the paper"),
+        (["cifar10-jpeg", "cifar100"], "searched on cifar100, and on CIFAR-10 in the paper"),
         (["cifar10", "cifar10-jpeg16"], None),
     ],
 )
@@ -112,9 +112,9 @@ def score(predictor, factor, reach=0.1, gain=0.0):
 @pytest.mark.parametrize(
     ("factor", "gain", "rule", "calibrated", "recursion"),
     [
-        (1.5, 0.0, "no rule for the rate is shown to do better", "0 of 1 experiments", "0 of 1"),
-        (1.2, 0.0, "no rule for the rate is shown to do better", "0 of 1 experiments", "0 of 1"),
-        (1.0, 0.3, "eq. 8, L+1 did better", "1 of 1 experiments (cells)", "1 of 1"),
+        (1.5, 0.0, "no rule for the rate is shown to be better", "0 of 1 experiments", "0 of 1"),
+        (1.2, 0.0, "no rule for the rate is shown to be better", "0 of 1 experiments", "0 of 1"),
+        (1.0, 0.3, "eq. 8, L+1 is better", "1 of 1 experiments (cells)", "1 of 1"),
     ],
 )
 def test_takeaways_follow_from_the_scores(
@@ -123,29 +123,30 @@ def test_takeaways_follow_from_the_scores(
     rows = [score("eq. 8, L+1", factor), score("exact recursion", 1.6, gain=gain)]
     rows += [score("constant", 1.25), score("perfect rule", 1.0)]
     pd.DataFrame(rows).to_csv(tmp_path / "cells-predictors.csv", index=False)
-    cells, rated, exact, depth_line, _ = takeaways(tmp_path, load_verdicts(measured))
+    depth_line, _, cells, rated, exact = takeaways(tmp_path, load_verdicts(measured))
     assert rule in cells
-    assert f"off by a factor of {min(factor, 1.6):.2f}" in cells
-    assert cells.endswith(" Equation 8 has r 0.50 [0.40, 0.60] with the best rates.")
+    assert f"has a typical factor of {min(factor, 1.6):.2f}" in cells
+    assert cells.endswith("have a correlation of 0.50 [0.40, 0.60] with the best rates.")
     assert f"better than a constant in {calibrated}" in rated
-    assert f"better than equation 8 in {recursion}" in exact
-    said = "Exponent of the maximal learning rate in L, width 16: -"
-    assert depth_line.startswith(said)
-    assert "(the paper: -1.5); " in depth_line
+    assert f"higher correlation than equation 8 in {recursion}" in exact
+    assert "falls like L^(-1.5). The measured exponent is -" in depth_line
 
 
-def test_page_opens_with_what_to_take_away_and_says_what_is_not_there(measured):
+def test_page_has_papers_main_results_terms_laws_and_sources_in_this_order(measured):
     page = theory_page(measured)
-    assert page.index("What to take away") < page.index("How to read it")
-    assert (
-        page.index("How to read it")
-        < page.index("### depth")
-        < page.index("Every figure, table and")
+    parts = (
+        "Four papers",
+        "### Main results",
+        "### Terms",
+        "### depth",
+        "### Results of the papers",
     )
+    places = [page.index(part) for part in parts]
+    assert places == sorted(places)
 
 
 def test_page_says_of_every_figure_where_it_is_or_how_to_measure_it(measured):
-    lines = theory_page(measured).partition("### Every figure, table and statement")[2].splitlines()
+    lines = theory_page(measured).partition("### Results of the papers")[2].splitlines()
     rows = {line.split(" | ")[0].removeprefix("| "): line for line in lines if line.count("|") == 4}
     # Chen et al. have figures 1, a drawing, to 9.
     assert all(f"Chen et al., figure {number}" in rows for number in range(2, 10))
@@ -170,10 +171,9 @@ def test_takeaways_say_how_the_bases_rate_transfers(measured, tmp_path):
     row = {"quantity": "r of equation 8, depths as the code counts them: MLP graphs with skips, f",
            "paper": 0.838}  # fmt: skip
     said = takeaways(tmp_path, pd.concat([verdicts, pd.DataFrame([row])], ignore_index=True))
-    assert "0.50 [0.40, 0.60] as its code counts them, and 0.838 in the paper" in said[0]
-    assert said[0].endswith(
-        ". From the rate of the base graph, equation 8 is off by a factor of 1.30 [1.20, 1.40] in"
-        " graphs (the base's rate for all: 2.50 [2.40, 2.60])."
+    assert "0.838 for equation 8. We find 0.50 [0.40, 0.60] with depths as in its code" in said[-1]
+    assert said[-1].endswith(
+        "off by a factor of 1.30 [1.20, 1.40] in graphs (one rate for all: 2.50 [2.40, 2.60])."
     )
 
 

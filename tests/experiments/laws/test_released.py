@@ -164,12 +164,12 @@ def test_verdicts_say_r_beside_the_papers_and_the_identity_line_beside_a_constan
     table = scores.score_released(measured, rng)
     first, second = scores.released_verdicts(experiment, measured, table)
     assert first.paper == 0.838
-    assert "number of paths 1.00" in first.verdict
+    assert "by the number of paths 1.00" in first.verdict
     assert "3 graphs, made 8x8, width 8, 2 steps of 64, 1 seed" in first.settings
     assert f"{second.ours:.6g}" == (
         f"{table.loc[table['predictor'] == scores.BASE_COUNTED_3, 'off'].iloc[0]:.6g}"
     )
-    assert "the base's rate for all" in second.verdict
+    assert "the base graph's rate for all graphs" in second.verdict
 
 
 def test_any_number_of_classes_is_searched_and_resumed(tmp_path):

@@ -9,6 +9,7 @@ import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 
+from experiments.findings.small import exponent_of_shallow_rate
 from experiments.laws import speed
 from experiments.laws.bafu import first_order_updates
 from experiments.laws.registry import LAWS
@@ -85,6 +86,16 @@ def test_every_scaling_keeps_what_it_promises():
     )
 
 
+@pytest.mark.parametrize(
+    ("scaling", "limit", "said"), [("mean-field", -1.5, -1.49), ("FSC", -2, -1.93)]
+)
+def test_exponents_of_shallow_networks_are_those_of_the_limit(scaling, limit, said):
+    """The page says the second number; the first is the limit of wide networks."""
+    found = exponent_of_shallow_rate(scaling)
+    assert found.value == pytest.approx(said, abs=0.03)
+    assert found.low < limit < found.high
+
+
 def test_law_has_every_network_layer_and_scaling(tmp_path):
     from experiments.laws.pieces import Pieces
 
@@ -101,7 +112,7 @@ def test_law_has_every_network_layer_and_scaling(tmp_path):
     assert sensitivity.paper == 0.5
     # Tolerance 0.2 at this width and these draws.
     assert sensitivity.ours == pytest.approx(0.5, abs=0.2)
-    theorem = by_name["alignment over M1 / M2^(1/2) of the kernel's spectrum, theorem 2.4"]
+    theorem = by_name["alignment over its value by the spectrum of the kernel, theorem 2.4"]
     assert theorem.ours == pytest.approx(1, abs=0.15)
     again = LAWS["fsc"].measure(small, Pieces(tmp_path))
     assert again.verdicts == result.verdicts
