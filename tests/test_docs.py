@@ -6,12 +6,15 @@ import base64
 import html
 import importlib
 import re
+import runpy
 import subprocess
 import sys
 from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 import typer
 from documents import blocks, commands, ran
@@ -298,3 +301,52 @@ def test_a_command_that_does_not_exist_is_seen():
     assert problem(["status", "runs/mine", "--jsno"])
     assert problem(["status"])
     assert problem(["status", "runs/mine", "--json"]) is None
+
+
+ASSETS = PROJECT / "docs" / "assets"
+CURVE = "--top 100,70,50,35,25,20,15,10,7,5 --figure tau-over-k.svg"
+
+
+def markers(name: str, colour: str) -> np.ndarray:
+    """Return the places of a figure's markers with this colour, in points."""
+    found = re.findall(
+        rf'<use xlink:href="#\w+" x="([\d.]+)" y="([\d.]+)" style="fill: {colour}[^"]* stroke: ',
+        (ASSETS / f"{name}.svg").read_text(),
+    )
+    return np.array(found, dtype=float).T
+
+
+def test_figure_of_the_analysis_shows_the_table():
+    stored = pd.read_csv(ASSETS / "tau.csv")
+    drawn = runpy.run_path(str(PROJECT / "docs" / "figures.py"))["draw_tau"]().data
+    pd.testing.assert_frame_equal(drawn, stored)
+    _, y = markers("tau", "#0072b2")
+    assert np.corrcoef(y, stored[["left", "right"]].to_numpy().ravel())[0, 1] == pytest.approx(1)
+
+
+def test_figure_of_the_readme_shows_its_numbers():
+    stored = pd.read_csv(ASSETS / "tau-over-k.csv").pivot_table("y", "x", "series")
+    stored = stored.sort_index(ascending=False)
+    x, y = markers("tau-over-k", "#d55e00")[:, : len(stored)]  # before that of the legend
+    assert np.corrcoef(x, -np.log(stored.index))[0, 1] == pytest.approx(1)
+    assert np.corrcoef(y, -stored["tau"])[0, 1] == pytest.approx(1)
+    row = r"^ *(\d+) +\d+  (\d\.\d\d) +(\d\.\d\d)  \d"
+    printed = re.findall(row, (PROJECT / "README.md").read_text(), re.MULTILINE)
+    assert len(printed) == 4
+    for percent, *values in printed:
+        row = stored.loc[int(percent), ["tau", "seed tau"]]
+        assert [float(value) for value in values] == row.round(2).tolist()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_figure_of_the_readme_is_drawn_from_the_tables(tmp_path):
+    if ran(["rebench", "table", "fetch", "analog-nasbench"], tmp_path).returncode:
+        pytest.skip("the table cannot be downloaded")
+    command = next(
+        line for line in commands(PROJECT / "README.md") if "analog-nasbench@analog" in line
+    )
+    done = ran([*command[: command.index("--top")], *CURVE.split()], tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = pd.read_csv(tmp_path / "tau-over-k.csv")
+    pd.testing.assert_frame_equal(found, pd.read_csv(ASSETS / "tau-over-k.csv"), atol=1e-6)
