@@ -1,84 +1,125 @@
+"""Statistics of a few runs whose answers are chosen, counted by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from search_tables import smooth_table
 
-from rebench.errors import InputError
-from rebench.search import Budget, SearchSpace, SearchTable, replay
-from rebench.search.comparison import Comparison, run_all
+from rebench.errors import InputError, UnknownNameError
+from rebench.search import Budget, SearchSpace, SearchTable, Trajectory
+from rebench.search.comparison import Compared, Comparison, order_agreement, run_all
 
-BUDGET = Budget(evaluations=40)
-
-
-@pytest.fixture(scope="module")
-def result() -> Comparison:
-    return run_all(smooth_table(noise=0.5), ["random", "rea", "local"], budget=BUDGET, repeats=30)
+FOUR = replace(smooth_table(SearchSpace.of(range(4))), tested=np.arange(4.0)[:, None])
+BUDGET = Budget(evaluations=4)
 
 
-def test_finals_are_what_the_last_answers_are_worth(result: Comparison):
-    run = replay("rea", result.table, BUDGET, run=7)
-    assert result.final("rea")[7] == result.table.final[run.answers[-1]]
-
-
-def test_summary_is_sorted_and_regret_is_the_distance_to_the_optimum(result: Comparison):
-    summary = result.summary()
-    assert summary["mean"].is_monotonic_decreasing
-    np.testing.assert_allclose(summary["mean"] + summary["regret"], result.table.best)
-    random = summary.set_index("algorithm").loc["random"]
-    assert random["mean"] == pytest.approx(result.final("random").mean())
-    assert random["std"] == pytest.approx(np.std(result.final("random")))
-    assert (summary["low"] < summary["mean"]).all()
-
-
-def test_anytime_curves_end_at_the_final_regret_and_never_see_the_future(result: Comparison):
-    curves = result.anytime(points=20)
-    last = curves.groupby("algorithm").last()
-    summary = result.summary().set_index("algorithm")
-    np.testing.assert_allclose(last["regret"], summary.loc[last.index, "regret"])
-    part = curves[curves["algorithm"] == "random"]
-    spent = part["spent"].iloc[10]
-    slow = np.mean(
-        [
-            result.table.best - result.table.final[run.answers[run.clock <= spent][-1]]
-            for run in result.runs["random"]
+def _compared(**answers: list[int]) -> Comparison:
+    """Runs on four cells of accuracy 0 to 3: run r trains r + 1 cells, the last is its answer."""
+    runs = {
+        name: [
+            Trajectory(
+                positions=np.full(at + 1, place),
+                clock=np.arange(1.0, at + 2),
+                answers=np.array([0] * at + [place]),
+            )
+            for at, place in enumerate(places)
         ]
-    )
-    assert part["regret"].iloc[10] == pytest.approx(slow)
+        for name, places in answers.items()
+    }
+    return Comparison(table=FOUR, budget=BUDGET, runs=runs)
 
 
-def test_every_pair_is_compared_once(result: Comparison):
-    wins = result.wins()
-    assert list(zip(wins["first"], wins["second"], strict=True)) == [
-        ("random", "rea"),
-        ("random", "local"),
-        ("rea", "local"),
-    ]
-    assert ((wins["low"] <= wins["wins"]) & (wins["wins"] <= wins["high"])).all()
+A, B = [3, 3, 2, 1], [0, 1, 1, 2]
 
 
-def test_ranks_add_up(result: Comparison):
-    ranks = result.ranks()
-    assert ranks["average_rank"].is_monotonic_increasing
-    assert ranks["average_rank"].sum() == pytest.approx(1 + 2 + 3)
-    slow = [
-        [(row > own).sum() + ((row == own).sum() + 1) / 2 for own in row] for row in result.finals
-    ]
-    average = ranks.set_index("algorithm")["average_rank"][result.algorithms]
-    assert average.tolist() == pytest.approx(np.mean(slow, axis=0))
-    assert (ranks["friedman_p"] < 0.05).all()  # learning beats random search on this table
+def test_summary_is_that_of_the_answers():
+    [first, second] = _compared(b=B, a=A).summary().to_dict("records")
+    # Deviations of 3, 3, 2, 1 from 2.25: squares add up to 2.75; t of 3 degrees is 3.1824.
+    assert first == pytest.approx(
+        {
+            "algorithm": "a", "mean": 2.25, "low": 2.25 - 3.1824 * (2.75 / 12) ** 0.5,
+            "high": 2.25 + 3.1824 * (2.75 / 12) ** 0.5, "std": (2.75 / 4) ** 0.5, "regret": 0.75,
+            "found_best": 0.5, "evaluations": 2.5, "repeats": 4,
+        },
+        rel=1e-4,
+    )  # fmt: skip
+    assert (second["algorithm"], second["mean"], second["found_best"]) == ("b", 1, 0)
 
 
-def test_one_algorithm_alone_is_summed_up_without_pairs():
-    alone = run_all(smooth_table(SearchSpace.of(range(50))), ["random"], budget=BUDGET, repeats=2)
-    assert alone.wins().empty
-    assert alone.ranks()["critical_difference"].tolist() == [0.0]
+def test_regret_begins_when_all_have_an_answer_and_ends_with_the_budget():
+    curve = _compared(a=A, b=B).anytime(points=3).set_index(["algorithm", "spent"])["regret"]
+    # After 1 evaluation run 0 has its answer, the others cell 0; after 2 run 1, too.
+    assert curve["a"].to_dict() == pytest.approx({1: 9 / 4, 2: 6 / 4, 4: 3 / 4})
+    assert curve["b"].to_dict() == pytest.approx({1: 3, 2: 11 / 4, 4: 8 / 4})
+
+
+def test_every_pair_is_compared_once_with_its_interval():
+    wins = _compared(a=A, b=B, c=A).wins()
+    assert wins[["first", "second"]].to_numpy().tolist() == [["a", "b"], ["a", "c"], ["b", "c"]]
+    # Of 16 pairs a wins 12 and ties 3; a and c are alike.
+    assert wins["wins"].tolist() == [13.5 / 16, 0.5, 2.5 / 16]
+    assert ((wins["low"] < wins["wins"]) & (wins["wins"] < wins["high"])).all()
+
+
+def test_average_ranks_share_the_places_of_ties():
+    ranks = _compared(a=A, b=[0, 3, 3, 2], c=[1, 0, 2, 2]).ranks().set_index("algorithm")
+    assert ranks["average_rank"].to_dict() == {
+        "b": (3 + 1.5 + 1 + 1.5) / 4,
+        "a": (1 + 1.5 + 2.5 + 3) / 4,
+        "c": (2 + 3 + 2.5 + 1.5) / 4,
+    }
+    assert ranks.index.tolist() == ["b", "a", "c"]
+
+
+def test_one_algorithm_has_neither_pairs_nor_a_critical_difference():
+    assert _compared(a=A).wins().empty
+    assert _compared(a=A).ranks()["critical_difference"].tolist() == [0.0]
+
+
+def test_places_that_algorithms_win_and_the_range_with_other_seeds():
+    before, after = _compared(a=A, b=B), _compared(a=B, b=A)
+    reruns = (before, after)
+    found = Compared(results=(before, after), agreement=None, reruns=reruns)
+    # b gains 1, 1, 1 and -1 places: the standard deviation is 1, t of 3 degrees 3.1824.
+    margin = 0.5 * 3.1824
+    expected = [
+        {"algorithm": "b", "rank_before": 1.75, "rank_after": 1.25, "profit": 0.5,
+         "low": 0.5 - margin, "high": 0.5 + margin,
+         "other_seeds_low": 0.0125, "other_seeds_high": 0.4875},
+        {"algorithm": "a", "rank_before": 1.25, "rank_after": 1.75, "profit": -0.5,
+         "low": -0.5 - margin, "high": -0.5 + margin,
+         "other_seeds_low": -0.4875, "other_seeds_high": -0.0125},
+    ]  # fmt: skip
+    for told, row in zip(found.profit().to_dict("records"), expected, strict=True):
+        assert told == pytest.approx(row, rel=1e-4)
+    agreed = order_agreement(before, after, rng=np.random.default_rng(0), reruns=reruns, draws=50)
+    assert (agreed.tau.value, agreed.null_tau, agreed.p_value) == (-1, (1, -1), 2 / 3)
+
+
+@pytest.mark.parametrize(
+    ("repeats", "told", "p"),
+    [(4, "the algorithms do not differ significantly", 0.125), (6, "the algorithms differ", 0.031)],
+)
+def test_comparison_says_whether_algorithms_differ(repeats: int, told: str, p: float):
+    """By the sign test: 2 / 2^4 and 2 / 2^6."""
+    said = str(_compared(a=[3] * repeats, b=[1] * repeats))
+    assert said.startswith(f"smooth: {FOUR.protocol}; budget: 4 evaluations; {told}")
+    assert said.endswith(f"p = {p:.2g})")
+
+
+def test_unknown_figure_of_a_comparison_lists_its_figures():
+    with pytest.raises(UnknownNameError, match="valid: ranks, anytime"):
+        _compared(a=A).plot("rank")
 
 
 def test_progress_is_told_after_each_run():
     told: list[SearchTable] = []
-    table = smooth_table(SearchSpace.of(range(50)))
-    run_all(table, ["random", "rea"], budget=BUDGET, repeats=2, on_run=told.append)
+    run_all(FOUR, ["random", "rea"], budget=BUDGET, repeats=2, on_run=told.append)
     assert len(told) == 4
-    assert all(one is table for one in told)
+    assert all(one is FOUR for one in told)
 
 
 def test_no_repeats_are_refused():

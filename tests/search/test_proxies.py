@@ -1,28 +1,28 @@
 """Training-free rankings: against a direct computation, and against the published correlations."""
 
-import functools
-
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
 from search_tables import calibrated_table, final_accuracy, smooth_table
-from support import shared_data
 
 from cells import Cell
 from rebench.errors import InputError, UnknownNameError
 from rebench.search import SearchSpace
-from rebench.search.proxies import PROXIES, proxy_scores, rank_correlation, rate_proxies
+from rebench.search.proxies import (
+    PROXIES,
+    image_batch,
+    proxy_scores,
+    rank_correlation,
+    rate_proxies,
+)
 from rebench.search.proxy_names import PROXY_SPEARMAN
 
 # Published Spearman correlations with the 200-epoch accuracy (quoted second-hand from the zero-cost
 # literature): parameters and FLOPs .75 / .72 / .69.
 PUBLISHED_COST = {"cifar10": 0.75, "cifar100": 0.72, "ImageNet16-120": 0.69}
 
-pytestmark = pytest.mark.shared_data
 
-
-@functools.cache
 def _cost_by_hand(index: int) -> tuple[int, int]:
     """CIFAR-10: 73,306 + 243,040 n3 + 28,000 n1 parameters; FLOPs 7,783,050 + ..."""
     ops = Cell.from_index(index).ops
@@ -38,8 +38,7 @@ def test_spearman_of_cost_matches_a_direct_computation(dataset: str, name: str, 
     expected = stats.spearmanr(costs, final).statistic
     scores = proxy_scores(name, SearchSpace.whole(), dataset)
     assert rank_correlation(scores, final)["spearman"] == pytest.approx(expected, abs=1e-12)
-    if shared_data():
-        assert expected == pytest.approx(PUBLISHED_COST[dataset], abs=0.02)
+    assert expected == pytest.approx(PUBLISHED_COST[dataset], abs=0.02)
 
 
 def test_rated_proxies_are_sorted_and_tell_what_choosing_by_them_gives():
@@ -109,3 +108,41 @@ def test_three_cells_are_too_few_for_a_rank_correlation():
     with pytest.raises(InputError, match="needs 4 cells or more, got 3"):
         rank_correlation([1.0, 2, 3], [1.0, 2, 3])
     assert rank_correlation([1.0, 2, 3, 4], [1.0, 2, 3, 4])["spearman"] == pytest.approx(1)
+
+
+def test_proxies_of_paths_are_counted_route_by_route():
+    indices = [0, 11, 284, 1462, 6111, 9930, 15_624]
+    expected: dict[str, list[float]] = {}
+    for index in indices:
+        cell = Cell.from_index(index)
+        live, convolutions = set(), []
+        for route in (((3, 0),), ((1, 0), (3, 1)), ((2, 0), (3, 2)), ((1, 0), (2, 1), (3, 2))):
+            ops = [cell.op(*edge) for edge in route]
+            if all(ops):
+                live |= set(route)
+                convolutions.append(sum(op in (2, 3) for op in ops))
+        for name, score in {
+            "paths": len(convolutions),
+            "deepest": max(convolutions, default=0),
+            "mean-depth": np.mean(convolutions) if convolutions else 0,
+            "cubed-depths": sum((1 + depth) ** 3 for depth in convolutions),
+            "live-edges": len(live),
+        }.items():
+            expected.setdefault(name, []).append(score)
+    for name, scores in expected.items():
+        found = proxy_scores(name, SearchSpace.of(indices), "cifar10")
+        assert found.tolist() == pytest.approx(scores), name
+
+
+def test_batch_of_images_is_normalised_and_of_a_seed():
+    images, labels = image_batch("digits", 50, seed=1)
+    again, _ = image_batch("digits", 50, seed=1)
+    assert images.shape == (50, 3, *images.shape[2:])
+    assert labels.shape == (50,)
+    assert images.equal(again)
+    whole, _ = image_batch("digits", 1437)
+    assert whole.mean().item() == pytest.approx(0, abs=0.05)
+    assert whole.std().item() == pytest.approx(1, abs=0.05)
+    for wrong in (0, 1438):
+        with pytest.raises(InputError, match=f"1 to 1437 images, got {wrong}"):
+            image_batch("digits", wrong)

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import nats_bench
@@ -6,11 +7,14 @@ import pandas as pd
 import pytest
 from generated_tables import synthetic_frame
 from nats_folder import make_folder
+from search_tables import smooth_table
+from simulated_tables import synthetic_table
 
 from rebench.errors import InputError, MissingDataError
 from rebench.nats.ingest import ingest
-from rebench.search import Budget, paper_budget, search_table
-from rebench.search.tabular import validation_keys
+from rebench.search import Budget, SearchSpace, paper_budget, search_table
+from rebench.search.comparison import compare
+from rebench.search.tabular import search_tables, validation_keys
 from rebench.tables import Table, open_table
 
 CELLS = list(range(0, 200, 2))
@@ -232,3 +236,57 @@ def test_a_csv_of_means_opens(tmp_path):
     searched = search_table(open_table(str(path)), "cifar10")
     assert searched.final.tolist() == [85.9, 91.6]
     assert "means over seeds (given)" in searched.reported
+
+
+def test_table_that_cannot_be_searched_is_refused():
+    four = smooth_table(SearchSpace.of(range(4)))
+    with pytest.raises(InputError, match="no fidelity to search on"):
+        replace(four, fidelities=())
+    with pytest.raises(InputError, match="cells without an accuracy"):
+        replace(four, tested=np.full((4, 1), np.nan))
+    with pytest.raises(InputError, match="cells without an accuracy"):
+        replace(four, tested=np.zeros((3, 1)))
+
+
+def _table(name: str, **columns: object) -> Table:
+    rows = synthetic_table(0, cells=range(9), datasets=["cifar10"], epochs=[200]).frame()
+    rows = rows[rows["split"] == "ori-test"].assign(**columns)
+    return Table.from_frame(
+        rows[["index", "dataset", "split", "epochs", "seed", "accuracy"]], name=name
+    )
+
+
+def test_data_set_of_two_tables_is_the_usual_one_that_both_have():
+    """The first table's usual one; where the second lacks it, the first by name."""
+    ours, theirs = _table("ours"), _table("theirs", dataset="digits")
+    with pytest.raises(InputError, match=r"no data set in common \(cifar10; digits\)"):
+        search_tables([ours, theirs])
+    several = Table.from_frame(
+        synthetic_table(0, cells=range(9), epochs=[200]).frame(), name="several"
+    )
+    [first, second] = search_tables([several, ours])
+    assert (first.dataset, second.dataset) == ("cifar10", "cifar10")
+    hundred = _table("hundred", dataset="cifar100", split="x-test")
+    assert search_tables([several, hundred])[0].dataset == "cifar100"
+
+
+def test_test_split_is_the_papers_or_what_there_is():
+    assert "cifar100 ori-test" in search_table(_table("t", dataset="cifar100"), "cifar100").reported
+    half = _table("t", dataset="digits", split="x-test")
+    assert "digits x-test" in search_table(half, "digits").reported
+    with pytest.raises(InputError, match="no test or validation accuracy of cifar10; it has train"):
+        search_table(_table("t", split="train"), "cifar10")
+
+
+def test_validation_accuracy_is_final_where_there_is_no_other_and_the_protocol_says_so():
+    own, both = _table("own", split="x-valid"), _table("both")
+    [searched] = search_tables([own])
+    assert searched.split == "validation"
+    assert searched.final.tolist() == own.means("cifar10", "x-valid").tolist()
+    assert "validation accuracy because the table has no test accuracy" in searched.protocol
+    # The benchmark's name of training on half of CIFAR-10 stands for the data set.
+    half = _table("half", dataset="cifar10-valid", split="x-valid")
+    assert [each.split for each in search_tables([half, both])] == ["validation", "test"]
+    names = ["random", "rea"]
+    found = compare([half, both], names, budget=Budget(evaluations=2), repeats=2)
+    assert "9 cells, validation and test accuracy, 2 runs" in str(found)
