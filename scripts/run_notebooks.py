@@ -1,17 +1,16 @@
 """Run the notebooks from top to bottom and store them with their outputs.
 
-Run ``python scripts/run_notebooks.py`` after a change of a notebook, of called code or of the
-released table. With names, such as ``01_query_reranked``, only those notebooks run. Notebook 06
-needs the published table, which is not part of the project. ``--published FILE`` names a CSV file
-of published means; without this option notebook 06 is skipped. Outputs contain no data of the
-machine: no timings, no paths, no state.
+Run ``python scripts/run_notebooks.py`` after a change of a notebook, of called code or of a
+released table. With names, such as ``01_query_reranked``, only those notebooks run. Some notebooks
+need the table `analog-nasbench`, which is not part of the project: pip downloads it, and without
+a connection these notebooks are skipped. Outputs contain no data of the machine: no timings, no
+paths, no state.
 """
 
 from __future__ import annotations
 
 import argparse
 import base64
-import hashlib
 import io
 import os
 import re
@@ -24,12 +23,11 @@ from nbclient import NotebookClient
 from nbformat import NotebookNode
 from PIL import Image
 
-from rebench.errors import UnknownNameError
+from rebench.errors import MissingDataError, UnknownNameError
+from rebench.nats.analog import NAME, fetch_analog
 
 PROJECT = Path(__file__).parents[1]
 NOTEBOOKS = sorted((PROJECT / "notebooks").glob("*.ipynb"))
-# Name of the published table in notebooks; the file is in the folder in which they run.
-PUBLISHED = "published.csv"
 # The figures are lines and a few colours: a palette makes them a third as large.
 _COLOURS = 128
 
@@ -73,10 +71,13 @@ def small(png: str) -> str:
     return base64.b64encode(packed.getvalue()).decode()
 
 
-def run_stored(path: Path, published: Path | None = None, shorter: str = "") -> NotebookNode:
-    """Run a stored notebook and return it; copy `published` and its digest to the same folder.
+def run_stored(path: Path, analog: Path | None = None, shorter: str = "") -> NotebookNode:
+    """Run a stored notebook and return it.
 
-    Each line of `shorter` replaces the line that sets the same names.
+    Args:
+        path: the notebook.
+        analog: file with the table `analog-nasbench`; if None, pip downloads it if it is needed.
+        shorter: each line replaces the line of the first code that sets the same names.
     """
     notebook = nbformat.read(path, as_version=4)
     for line in shorter.splitlines():
@@ -85,17 +86,17 @@ def run_stored(path: Path, published: Path | None = None, shorter: str = "") -> 
         assert times == 1, f"{path.name} does not set {names}"
         notebook.cells[1].source = source
     with tempfile.TemporaryDirectory() as folder:
-        if published is not None:
-            (Path(folder) / PUBLISHED).symlink_to(published.resolve())
-            digest = hashlib.sha256(published.read_bytes()).hexdigest()
-            (Path(folder) / f"{PUBLISHED}.sha256").write_text(f"{digest}  {PUBLISHED}\n")
+        if analog is not None:
+            (Path(folder) / f"{NAME}.parquet").symlink_to(analog.resolve())
+        elif asks_analog(path):
+            fetch_analog(Path(folder))
         run(notebook, Path(folder))
     return notebook
 
 
-def asks_published(path: Path) -> bool:
-    """Return whether a notebook needs the published table."""
-    return PUBLISHED in path.read_text()
+def asks_analog(path: Path) -> bool:
+    """Return whether a notebook opens a recipe of `analog-nasbench`."""
+    return f"{NAME}@" in path.read_text()
 
 
 def named(name: str) -> Path:
@@ -110,17 +111,18 @@ def main(words: Sequence[str] | None = None) -> None:
     """Run the named notebooks, or all that can be run."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("notebooks", nargs="*", metavar="NOTEBOOK", help="its name or path")
-    parser.add_argument("--published", type=Path, help="a CSV file of published means")
     chosen = parser.parse_args(words)
     try:
         paths = [named(name) for name in chosen.notebooks] or NOTEBOOKS
     except UnknownNameError as error:
         parser.exit(2, f"{error}\n")
     for path in paths:
-        if asks_published(path) and chosen.published is None:
-            print(f"{path.name}: skipped; it needs --published FILE")
+        try:
+            notebook = run_stored(path)
+        except MissingDataError as error:
+            print(f"{path.name}: skipped, because {NAME} is missing: {error}")
             continue
-        nbformat.write(run_stored(path, chosen.published), path)
+        nbformat.write(notebook, path)
         print(f"{path.name}: {path.stat().st_size / 1000:.0f} kB")
 
 
