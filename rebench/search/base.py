@@ -1,14 +1,12 @@
 """Interface of a search algorithm: it asks for cells to train and gets their accuracies.
 
-To add one, write one file in this folder with a class like those in `random` or `evolution`,
-decorated with `@register("name")`. Another package adds one in the same way, and names its module
-as an entry point of the group ``rebench.algorithms``. Everything else (budgets, cost,
-repeats, statistics, figures, the command line) works on the registry.
+To add an algorithm, write one file in this folder with a class like those in `random` or
+`evolution`, decorated with `@register("name")`. Another package does the same, and names its module
+as an entry point of the group ``rebench.algorithms``. Budgets, cost, repeats, statistics, figures
+and the command line find it in the registry.
 
-Why these are not taken from a library: syne-tune and ConfigSpace offer random search, regularised
-evolution, Hyperband and BOHB, but as asynchronous schedulers over simulated workers with a
-special tabular format, and bring several dozen packages. Replaying a table of
-15,625 rows needs none of that: each algorithm below is a page, and runs at the speed of the table.
+The algorithms are not taken from a library: those of Syne Tune are asynchronous schedulers over
+simulated workers, with several dozen dependencies. Here they run at the speed of the table.
 """
 
 from __future__ import annotations
@@ -92,7 +90,7 @@ _REGISTRY: dict[str, type[Searcher]] = {}
 
 @checked
 def register(name: str) -> Callable[[AnySearcher], AnySearcher]:
-    """Make an algorithm known under `name`."""
+    """Register an algorithm under `name`."""
 
     def add(searcher: AnySearcher) -> AnySearcher:
         known = _REGISTRY.get(name, searcher)
@@ -106,7 +104,7 @@ def register(name: str) -> Callable[[AnySearcher], AnySearcher]:
 
 
 def algorithm_names() -> list[str]:
-    """The names of all algorithms: those in this package, then those of others."""
+    """Return the names of all algorithms: those in this package, then those of others."""
     return list(_known())
 
 
@@ -146,7 +144,7 @@ def _find(name: str) -> type[Searcher]:
 
 
 def _known() -> Mapping[str, type[Searcher]]:
-    """Every algorithm, by name: ours in alphabetical order, then those of other packages."""
+    """Return all algorithms by name: ours in alphabetical order, then those of other packages."""
     import_modules("rebench.search")
     announced("algorithms")
 

@@ -4,8 +4,8 @@ The blocks of the rank statistics are repeats: run r of every algorithm, each wi
 stream. Two tables are searched over the cells that both have. Agreement is Kendall's tau between
 the algorithms' mean final accuracies. Three causes lower it without a difference between the
 tables: few repeats (tau's interval is a bootstrap over repeats), algorithms that are equally good,
-and seed noise. Reruns measure the last: the first table is resampled as with other seeds, by
-`rebench.analysis.seed_noise`, and searched in the same way.
+and seed noise. Reruns measure the last: the first table is resampled as with other seeds
+(`rebench.search.reruns`) and searched in the same way.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import functools
 import html
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final, TypeAlias
 
@@ -24,16 +24,14 @@ from numpy.typing import NDArray
 from scipy import stats
 from threadpoolctl import threadpool_limits
 
-from rebench.analysis.concordance import TIE_WIDTH
-from rebench.analysis.equal_cells import EqualCells
-from rebench.analysis.seed_noise import SeedNoise, pooled
 from rebench.arguments import Between, checked
 from rebench.drawable import Drawable
 from rebench.errors import InputError
 from rebench.intervals import Estimate, mean_interval
 from rebench.search.base import algorithm_names
+from rebench.search.reruns import rerun_tables
 from rebench.search.run import Budget, Trajectory, affordable, paper_budget, replay
-from rebench.search.tabular import Fidelity, Given, SearchTable, search_tables
+from rebench.search.tabular import Given, SearchTable, search_tables
 from rebench.tables import Table
 
 __all__ = [
@@ -44,18 +42,13 @@ __all__ = [
     "critical_difference",
     "friedman_p_value",
     "order_agreement",
-    "rerun_tables",
     "run_all",
     "win_probability",
 ]
 
 Floats: TypeAlias = NDArray[np.float64]
 
-# With fewer networks that two cells share, their differences say little about seed noise.
-_FEWEST_CLASSES: Final = 10
 _BAND: Final = (0.025, 0.975)
-_FROM_RUNS: Final = "the runs of each cell"
-_FROM_EQUAL: Final = "cells that are the same network"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -371,88 +364,6 @@ def run_all(
     return Comparison(table=table, budget=budget, runs=runs)
 
 
-def rerun_tables(table: SearchTable, count: int, rng: np.random.Generator) -> list[SearchTable]:
-    """Draw tables that training with other seeds by the same recipe might have given.
-
-    The noise of an accuracy is estimated from the runs of each cell, or, where each cell has one
-    value, from the cells that are the same network (`rebench.analysis.equal_cells`). True values
-    are drawn from the cells' posteriors, then a noisy run for each run of the cell. A signal of
-    unknown noise is left unchanged; a final accuracy of unknown noise is an error.
-    """
-    cells = table.space.indices
-    source = _noise_source(table.tested, cells)
-    if source is None:
-        raise InputError(
-            f"{table.name} has one value per cell and fewer than {_FEWEST_CLASSES} networks with "
-            "two equal cells, so its seed noise is unknown; give a table with several seeds, or "
-            "compare with reruns=0"
-        )
-    shared = [_same(level.accuracy, table.tested) for level in table.fidelities]
-    tested = _rerun(table.tested, cells, count, rng)
-    levels = [
-        tested if same else _rerun(level.accuracy, cells, count, rng)
-        for same, level in zip(shared, table.fidelities, strict=True)
-    ]
-    return [
-        replace(
-            table,
-            name=f"{table.name} rerun {number + 1}",
-            reported=f"{table.reported}; noise from {source}",
-            tested=tested[number],
-            fidelities=tuple(
-                Fidelity(epochs=level.epochs, accuracy=drawn[number], seconds=level.seconds)
-                for level, drawn in zip(table.fidelities, levels, strict=True)
-            ),
-        )
-        for number in range(count)
-    ]
-
-
-def _same(first: Floats, second: Floats) -> bool:
-    return first.shape == second.shape and np.array_equal(first, second, equal_nan=True)
-
-
-def _noise_source(accuracy: Floats, cells: NDArray[np.int64]) -> str | None:
-    """Return the source of the seed noise of accuracies [cells, seeds]; None without a source."""
-    if (np.isfinite(accuracy).sum(axis=1) >= 2).any():
-        return _FROM_RUNS
-    return _FROM_EQUAL if EqualCells.among(cells).n_classes >= _FEWEST_CLASSES else None
-
-
-def _equal_cell_noise(values: Floats, cells: NDArray[np.int64]) -> SeedNoise:
-    """Estimate the noise of values [cells] from the cells that are the same network."""
-    equal = EqualCells.among(cells)
-    sizes = np.bincount(equal.classes)
-    means = np.bincount(equal.classes, weights=values[equal.rows]) / sizes
-    # Of a class of n cells the squares add up to n - 1 variances. Both sides are doubled, because
-    # `pooled` takes weights of at least 1.
-    squares, weights = np.zeros((2, len(values)))
-    squares[equal.rows] = 2 * (values[equal.rows] - means[equal.classes]) ** 2
-    weights[equal.rows] = 2 - 2 / sizes[equal.classes]
-    # Cells are pooled by the mean of their class, because extreme values have large deviations.
-    by = values.copy()
-    by[equal.rows] = means[equal.classes]
-    run_sd = np.maximum(np.sqrt(pooled(squares, weights, by)), TIE_WIDTH)
-    return SeedNoise.of(values, np.ones(len(values), dtype=np.int64), run_sd)
-
-
-def _rerun(
-    accuracy: Floats, cells: NDArray[np.int64], count: int, rng: np.random.Generator
-) -> list[Floats]:
-    source = _noise_source(accuracy, cells)
-    if source is None:
-        return [accuracy] * count
-    if source == _FROM_RUNS:
-        model = SeedNoise.fit(accuracy)
-    else:
-        model = _equal_cell_noise(np.nanmean(accuracy, axis=1), cells)
-    missing = np.where(np.isfinite(accuracy), 0.0, np.nan)
-    return [
-        true[:, None] + rng.standard_normal(accuracy.shape) * model.run_sd[:, None] + missing
-        for true in model.true_means(count, rng)
-    ]
-
-
 def order_agreement(
     first: Comparison,
     second: Comparison,
@@ -470,19 +381,15 @@ def order_agreement(
         reruns: the same on tables from `rerun_tables` of the first.
         draws: bootstrap draws.
     """
-    tau = _tau(first.finals, second.finals)
-    null = tuple(_tau(first.finals, other.finals) for other in reruns)
+    means = [result.finals.mean(axis=0) for result in (first, second, *reruns)]
+    tau, *null = (float(_taus(means[0], other)) for other in means[1:])
     return OrderAgreement(
         tau=Estimate(tau, *_bootstrap(first.finals, second.finals, draws, rng)),
         swaps=_swaps(first, second),
-        null_tau=null,
+        null_tau=tuple(null),
         null_swaps=tuple(len(_swaps(first, other)) for other in reruns),
         p_value=(1 + sum(value <= tau for value in null)) / (1 + len(null)) if null else None,
     )
-
-
-def _tau(first: Floats, second: Floats) -> float:
-    return float(_taus(first.mean(axis=0), second.mean(axis=0)))
 
 
 def _taus(first: Floats, second: Floats) -> Floats:

@@ -51,15 +51,7 @@ __all__ = [
 Floats: TypeAlias = NDArray[np.float64]
 
 
-def _deepest(space: cells.table.Space) -> Floats:
-    convolutions = np.arange(space.depths.shape[1])
-    return np.where(space.depths > 0, convolutions, 0).max(axis=1).astype(np.float64)
-
-
-def _mean_depth(space: cells.table.Space) -> Floats:
-    convolutions = np.arange(space.depths.shape[1])
-    return (space.depths @ convolutions) / np.maximum(space.n_paths, 1)
-
+_CONVOLUTIONS: Final = np.arange(4)  # on a path
 
 # name -> the score of each of the 15,625 cells; higher ranks better
 PROXIES: Final[
@@ -68,8 +60,9 @@ PROXIES: Final[
     "params": lambda space, cost: cost.params(space.ops),
     "flops": lambda space, cost: cost.flops(space.ops),
     "paths": lambda space, _: space.n_paths,
-    "deepest": lambda space, _: _deepest(space),  # convolutions on the deepest path
-    "mean-depth": lambda space, _: _mean_depth(space),  # convolutions a path
+    # Convolutions on the deepest path, and on a path: depths are [cells, convolutions].
+    "deepest": lambda space, _: ((space.depths > 0) * _CONVOLUTIONS).max(axis=1),
+    "mean-depth": lambda space, _: space.depths @ _CONVOLUTIONS / np.maximum(space.n_paths, 1),
     "cubed-depths": lambda space, _: space.sum_cubed_depths,  # sum of (1 + convolutions)^3
     "live-edges": lambda space, _: space.live_edges.sum(axis=1),
 }

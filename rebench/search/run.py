@@ -32,7 +32,7 @@ _PAPER_EPOCHS = 12
 @checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """Budget of a run, in simulated seconds or in evaluations. Exactly one of them is given.
+    """Budget of a run, either in simulated seconds or in evaluations.
 
     An evaluation is one run at the signal's epochs; a run of other epochs costs in proportion.
     A training that does not finish within the budget does not count.

@@ -264,7 +264,7 @@ def search_tables(
         dataset: data set of the accuracies; the usual data set of the tables if None.
         recipe: recipe to take from tables with several recipes.
         on_test: search on test accuracy although every table has validation.
-        signal: another table to search on, as in `search_table`.
+        signal: another table to search on; this and the rest as in `search_table`.
         times: another table that gives the times.
         epochs: the fidelities to offer.
         curve: fidelities are epochs of one run's curve.
@@ -349,7 +349,7 @@ def _final_keys(table: Table, dataset: str) -> list[Key]:
 
 
 def validation_keys(table: Table, dataset: str) -> list[Key]:
-    """The runs of a table with a validation split to search on, by ascending epochs."""
+    """Return the keys of a table's validation split, by ascending epochs."""
     source, _ = _SPLITS.get(dataset, (dataset, ""))
     return _keys(table, source, _VALIDATION) or _keys(table, dataset, _VALIDATION)
 

@@ -11,7 +11,8 @@ from simulated_tables import synthetic_table
 from cells.classes import trainable_networks
 from rebench.errors import InputError
 from rebench.search import Budget, Fidelity, SearchSpace, SearchTable, Trajectory, search_table
-from rebench.search.comparison import Comparison, order_agreement, rerun_tables
+from rebench.search.comparison import Comparison, order_agreement
+from rebench.search.reruns import rerun_tables
 from rebench.search.tabular import common_cells
 
 
