@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from support import PROJECT
 
@@ -42,7 +43,7 @@ ON_IMAGES = {
 # Run by tests of their own, in full by who has another program or days, or no benchmark at all.
 ELSEWHERE = {
     "calibration", "chaos", "coordinates", "jpeg_cost", "launch", "learning", "originals",
-    "published",
+    "published", "search_orders",
 }  # fmt: skip
 SHARED = {"reference_loop", "results_file", "stale"}
 
@@ -78,6 +79,18 @@ def test_benchmark_on_images_runs(name: str, real_data: Path):
     asked = {"proxies": ["--benchmark", str(real_data / "nb201" / "nb201-200epochs-mean.csv"),
                          "--data-root", str(real_data / "cifar10-mini")]}  # fmt: skip
     run(name, *ON_IMAGES[name], *asked.get(name, ()))
+
+
+@pytest.mark.slow
+def test_benchmark_of_rankings_of_algorithms_runs(tmp_path: Path):
+    recipes = ("baseline", "ptq", "qat", "analog", "analog_drift_2592000")
+    rows = pd.DataFrame([(cell, recipe) for recipe in recipes for cell in range(300)])
+    rows = rows.set_axis(["index", "recipe"], axis=1).assign(
+        dataset="cifar10", split="ori-test", epochs=200, seed=-2, accuracy=rows[0] / 10
+    )
+    rows.to_parquet(tmp_path / "generated.parquet", index=False)
+    printed = run("search_orders", str(tmp_path / "generated.parquet"))
+    assert all(recipe in printed for recipe in ("nb201", *recipes))
 
 
 @pytest.mark.slurm
