@@ -161,6 +161,33 @@ def test_local_search_never_trains_a_cell_twice_and_ends_in_a_local_optimum():
     assert table.final[run.answers[-1]] == table.best == 92.0  # 50 + 6 x 7: the only optimum
 
 
+def test_local_search_takes_the_first_better_neighbour_trained_or_known():
+    """Against a slow loop over the same random numbers, on a sample with many equal values."""
+    space = SPACES["sample"]
+    values = (np.arange(len(space)) * 7919 % 11).tolist()
+    searcher, twin = (
+        make_searcher("local", _problem(space), np.random.default_rng(4)),
+        np.random.default_rng(4),
+    )
+    known: dict[int, int] = {}  # in the order of training
+    while len(known) < 100:
+        while (here := space.sample(twin)) in known:
+            pass
+        known[here] = values[here]
+        better = True
+        while better:
+            better = False
+            for near in reversed(twin.permutation(space.neighbours(here)).tolist()):
+                known.setdefault(near, values[near])
+                if values[near] > values[here]:
+                    here, better = near, True
+                    break
+    for position in list(known)[:100]:
+        query = searcher.ask()
+        assert query.position == position
+        searcher.tell(query, values[position])
+
+
 def test_local_search_on_a_small_space_goes_on_when_all_is_known():
     table = smooth_table(SearchSpace.of([1, 2, 3]))
     assert len(replay("local", table, Budget(evaluations=30)).positions) == 30
@@ -312,14 +339,16 @@ def test_kernel_density_sums_to_one_over_the_space_and_draws_from_itself():
 
 
 def test_a_density_has_scott_s_width_and_aitchison_and_aitken_s_kernels():
-    """Slowly, of four cells: the widths of the edges, and the mean over cells of the products."""
-    ops = np.array([[0, 1, 2, 3, 4, 0], [0, 1, 2, 3, 0, 1], [0, 1, 2, 0, 1, 2], [0, 1, 0, 1, 2, 3]])
+    """Slowly: the widths of the edges, from least to largest, and the mean over cells."""
+    ops = np.array([[0, 1, 2, 3, 4, at] for at in range(5)])
+    ops[1:, 1:5] = [[1, 2, 3, 0], [1, 2, 0, 1], [1, 0, 1, 2], [1, 0, 1, 3]]
     density = _Density(ops)
     widths = []
     for edge in ops.T:
         spread = np.sqrt(1 - sum((edge == kind).mean() ** 2 for kind in range(5)))
-        widths.append(min(max(1.06 * spread * 4 ** (-1 / 10), 0.001), 0.8))
+        widths.append(min(max(1.06 * spread * 5 ** (-1 / 10), 0.001), 0.8))
     np.testing.assert_allclose(density.width, widths)
+    assert (widths[0], widths[5]) == (0.001, 0.8)
     for asked in ([0, 1, 2, 3, 4, 0], [4, 4, 4, 4, 4, 4]):
         kernels = [
             np.prod(

@@ -19,9 +19,10 @@ def test_two_tables_by_name_are_searched_alike_and_held_against_each_other():
     assert first.table.space.indices.tolist() == second.table.space.indices.tolist()
     assert first.budget == second.budget
     again = order_agreement(first, second, rng=np.random.default_rng(0))
-    assert found.tau == again.tau.value
+    assert found.agreement.tau == again.tau
     assert found.p_value is None
-    assert found.frame()["table"].unique().tolist() == [first.table.name, second.table.name]
+    assert found.frame()["table"].tolist() == ["mini@fixed"] * 2 + ["mini@topology"] * 2
+    assert found.frame().columns.tolist() == ["table", *first.summary().columns]
     low, high = found.agreement.tau[1:]
     assert str(found) == (
         "No pair of algorithms changes its order significantly. The rankings of 2 algorithms agree "

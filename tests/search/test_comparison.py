@@ -36,7 +36,8 @@ A, B = [3, 3, 2, 1], [0, 1, 1, 2]
 
 
 def test_summary_is_that_of_the_answers():
-    [first, second] = _compared(b=B, a=A).summary().to_dict("records")
+    summary = _compared(b=B, a=A).summary()
+    first, second = summary.loc[0].to_dict(), summary.loc[1]
     # Deviations of 3, 3, 2, 1 from 2.25: squares add up to 2.75; t of 3 degrees is 3.1824.
     assert first == pytest.approx(
         {
@@ -50,10 +51,16 @@ def test_summary_is_that_of_the_answers():
 
 
 def test_regret_begins_when_all_have_an_answer_and_ends_with_the_budget():
-    curve = _compared(a=A, b=B).anytime(points=3).set_index(["algorithm", "spent"])["regret"]
+    found = _compared(a=A, b=B).anytime(points=3)
+    assert found.columns.tolist() == ["algorithm", "spent", "regret", "low", "high"]
+    assert found.index.tolist() == list(range(6))
+    curve = found.set_index(["algorithm", "spent"])["regret"]
     # After 1 evaluation run 0 has its answer, the others cell 0; after 2 run 1, too.
     assert curve["a"].to_dict() == pytest.approx({1: 9 / 4, 2: 6 / 4, 4: 3 / 4})
     assert curve["b"].to_dict() == pytest.approx({1: 3, 2: 11 / 4, 4: 8 / 4})
+    late = _compared(a=A, b=B)
+    late.runs["b"][1] = replace(late.runs["b"][1], clock=np.array([2.0, 3.0]))
+    assert late.anytime(points=2)["spent"].tolist() == pytest.approx([2, 4, 2, 4])
 
 
 def test_every_pair_is_compared_once_with_its_interval():
@@ -72,6 +79,7 @@ def test_average_ranks_share_the_places_of_ties():
         "c": (2 + 3 + 2.5 + 1.5) / 4,
     }
     assert ranks.index.tolist() == ["b", "a", "c"]
+    assert _compared(a=B, b=A).ranks()["algorithm"].to_dict() == {0: "b", 1: "a"}
 
 
 def test_one_algorithm_has_neither_pairs_nor_a_critical_difference():
@@ -93,8 +101,8 @@ def test_places_that_algorithms_win_and_the_range_with_other_seeds():
          "low": -0.5 - margin, "high": -0.5 + margin,
          "other_seeds_low": -0.4875, "other_seeds_high": -0.0125},
     ]  # fmt: skip
-    for told, row in zip(found.profit().to_dict("records"), expected, strict=True):
-        assert told == pytest.approx(row, rel=1e-4)
+    for place, row in enumerate(expected):
+        assert found.profit().loc[place].to_dict() == pytest.approx(row, rel=1e-4)
     agreed = order_agreement(before, after, rng=np.random.default_rng(0), reruns=reruns, draws=50)
     assert (agreed.tau.value, agreed.null_tau, agreed.p_value) == (-1, (1, -1), 2 / 3)
 
@@ -108,6 +116,25 @@ def test_comparison_says_whether_algorithms_differ(repeats: int, told: str, p: f
     said = str(_compared(a=[3] * repeats, b=[1] * repeats))
     assert said.startswith(f"smooth: {FOUR.protocol}; budget: 4 evaluations; {told}")
     assert said.endswith(f"p = {p:.2g})")
+
+
+@pytest.mark.parametrize(
+    ("answers", "said"),
+    [
+        (
+            {"a": 3, "b": 0, "c": 1},
+            "2 of 3 pairs change their order significantly: a and b, a and c.",
+        ),
+        ({"a": 3, "b": 0}, "1 of 1 pair changes its order significantly: a and b."),
+    ],
+)
+def test_verdict_names_the_pairs_that_swap(answers: dict[str, int], said: str):
+    """Of ten runs each: a is best in the first table and worst in the second."""
+    before = _compared(**{name: [place] * 10 for name, place in answers.items()})
+    turned = replace(before, table=replace(FOUR, tested=np.array([0.0, 1, 2, -1])[:, None]))
+    agreed = order_agreement(before, turned, rng=np.random.default_rng(0))
+    found = Compared(results=(before, turned), agreement=agreed)
+    assert found.verdict()[0] == said
 
 
 def test_unknown_figure_of_a_comparison_lists_its_figures():

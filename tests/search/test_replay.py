@@ -86,6 +86,9 @@ def test_budget_of_papers_needs_times_of_short_runs_in_every_table():
     long = replace(short, fidelities=short.fidelities[1:])
     untimed = replace(short, fidelities=(replace(short.fidelities[0], seconds=None),))
     assert paper_budget(short, short).seconds == 20_000
-    for other in (long, untimed):
+    partly = replace(
+        short, fidelities=(short.fidelities[0], replace(short.fidelities[1], seconds=None))
+    )
+    for other in (long, untimed, partly):
         assert paper_budget(short, other) == Budget(evaluations=150)
     assert paper_budget(replace(short, dataset="digits"), evaluations=9).evaluations == 9

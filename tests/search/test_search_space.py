@@ -42,6 +42,11 @@ def test_neighbours_in_a_sample_are_its_nearest_cells():
         assert {indices[near] for near in space.neighbours(position)} == nearest
 
 
+def test_the_nearest_cell_can_differ_on_every_edge():
+    far = [Cell((0,) * 6).index, Cell((1,) * 6).index]
+    assert SearchSpace.of(far).neighbours(0).tolist() == [1]
+
+
 def test_a_space_of_one_cell_has_no_neighbours_and_mutates_to_itself():
     space = SearchSpace.of([42])
     assert space.neighbours(0).size == 0
