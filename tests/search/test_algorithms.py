@@ -75,7 +75,10 @@ def test_an_algorithm_is_added_by_one_class(monkeypatch: pytest.MonkeyPatch):
 
     @register("first-come")
     class FirstCome(Searcher):
-        """Train the cells in index order."""
+        """Train the cells in index order.
+
+        All of them, again and again.
+        """
 
         def __init__(self, problem: Problem, generator: np.random.Generator) -> None:
             super().__init__(problem, generator)

@@ -123,6 +123,17 @@ def test_one_value_per_cell_without_equal_cells_has_unknown_noise():
         rerun_tables(few, 2, np.random.default_rng(0))
 
 
+def test_a_signal_of_unknown_noise_is_left_unchanged():
+    table = smooth_table(SearchSpace.of(range(20)), noise=1.0)
+    tested = table.fidelities[1].accuracy
+    shown = dataclasses.replace(table.fidelities[0], accuracy=tested[:, :1])
+    (rerun,) = rerun_tables(
+        dataclasses.replace(table, tested=tested, fidelities=(shown,)), 1, np.random.default_rng(0)
+    )
+    np.testing.assert_array_equal(rerun.fidelities[0].accuracy, shown.accuracy)
+    assert not np.isclose(rerun.tested, tested).any()
+
+
 def test_p_value_counts_reruns_that_agree_as_little():
     one, other = (_with_finals(np.arange(10.0)[:, None] + order) for order in ([9, 0], [0, 9]))
     found = order_agreement(

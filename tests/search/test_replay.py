@@ -53,6 +53,21 @@ def test_the_answer_is_the_best_told_so_far_at_the_highest_fidelity():
         assert table.final[run.answers[turn]] == value[17 : turn + 1].max()
 
 
+def test_the_first_of_equal_cells_is_the_answer():
+    table = smooth_table()
+    level = replace(table.fidelities[0], accuracy=np.full((len(table.space), 1), 50.0))
+    run = replay("random", replace(table, fidelities=(level,)), Budget(evaluations=9))
+    assert run.answers.tolist() == [run.positions[0]] * 9
+
+
+def test_the_usual_run_is_the_first_of_seed_0():
+    usual, first = (
+        replay("random", smooth_table(), Budget(evaluations=5), **numbers)
+        for numbers in ({}, {"seed": 0, "run": 0})
+    )
+    assert usual.positions.tolist() == first.positions.tolist()
+
+
 def test_seeds_are_drawn_by_the_table_so_that_repeated_queries_differ():
     table = smooth_table(SearchSpace.of([5]), noise=1.0)
     run = replay("random", table, Budget(evaluations=20))

@@ -193,6 +193,8 @@ def test_table_without_curves_has_no_fidelities_along_them(table: Table):
 
 def test_fidelities_along_a_runs_curves_are_those_of_each_trial():
     surface = open_table("mini@fixed(lr=0.2)")
+    usual = search_table(surface, "cifar10-jpeg16", curve=True)
+    assert [level.epochs for level in usual.fidelities] == [1, 5]
     searched = search_table(surface, "cifar10-jpeg16", curve=True, epochs=[1, 2, 5])
     for cell in searched.space.indices[:3].tolist():
         curve = surface.curve(cell, "cifar10-jpeg16", epochs=5)["accuracy"]
