@@ -33,14 +33,9 @@ def read_rankings(
 ) -> dict[str, dict[str, Accuracies]]:
     """Return the rankings of a long table, by the data set or recipe that they share.
 
-    Args:
-        rows: a long table; a table without a column `recipe` counts as one recipe, `table`.
-        across: compare the recipes on one data set, or the data sets under one recipe.
-        datasets: data sets to compare; all if empty.
-        recipes: recipes to compare; all if empty.
-        split: where accuracies are measured; if None, the whole test set of each data set, or a
-            part of the test set.
-        epochs: number of epochs; if None, the longest training of each.
+    A table without a column `recipe` counts as one recipe, `table`. If empty or None, `datasets`
+    and `recipes` are all, `split` is the usual split of each data set, and `epochs` the longest
+    training of each recipe.
     """
     if "recipe" not in rows:
         rows = rows.assign(recipe="table")

@@ -49,11 +49,8 @@ def study(
 ) -> Study:
     """Compare every recipe of a run with the `nb201` of the run and with the published table.
 
-    Args:
-        run: all rows of a run, or of any table of re-trained results (see `read_rows`).
-        choices: settings of the study.
-        name: name of the run; if rows have no recipes, the recipe gets the name of its file.
-        published: a further table to compare the recipes with.
+    `run` contains all rows of a run, or of any table of re-trained results (see `read_rows`). If
+    rows have no recipes, the recipe gets the file name of the run, `name`.
     """
     wanted = choices or Choices()
     if "recipe" not in run:
@@ -121,10 +118,7 @@ def study(
 
 
 def _trained(rows: pd.DataFrame, dataset: str, wanted: Choices, notes: list[str]) -> dict[str, int]:
-    """Return the number of epochs to compare of each recipe, the `nb201` of the run first.
-
-    If the user names no number of epochs, the longest training of a recipe is compared.
-    """
+    """Return the epochs of each recipe, the `nb201` of the run first: by choice, or the longest."""
     chosen = {}
     for name in sorted(rows["recipe"].unique(), key=lambda name: (name not in _OWN, name)):
         trained = sorted(rows.loc[rows["recipe"] == name, "epochs"].unique())

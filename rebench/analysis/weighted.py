@@ -84,17 +84,9 @@ def sample_weights(sample: Ints, n: int) -> Ints:
 def weighted_tau(
     first: Ints, second: Ints, weights: Ints, sizes: Sequence[int], by: Selection = "benchmark"
 ) -> tuple[Floats, Ints]:
-    """Return tau-b among the best cells of each sample, and the number of these, with copies.
+    """Return `top_tau` of samples, given as numbers of copies of each cell (`weights` [samples, n]).
 
-    Args:
-        first: [n] codes of the benchmark, as for `top_tau`.
-        second: [n] codes of the re-trained table.
-        weights: [samples, n] numbers of copies of each cell in each sample.
-        sizes: [sizes] numbers of best elements; elements tied with the last are included.
-        by: the column that selects the best elements, as for `top_tau`.
-
-    Returns:
-        Two arrays [samples, sizes]; tau is NaN where one column is constant.
+    The codes `first` and `second` are [n].
     """
     if by == "retrained":
         first, second = second, first
