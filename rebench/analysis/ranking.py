@@ -9,7 +9,6 @@ divided by seed tau, is reported too.
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -33,7 +32,7 @@ from rebench.analysis.concordance import (
 )
 from rebench.analysis.paired import Paired
 from rebench.analysis.seed_noise import Rng
-from rebench.analysis.weighted import resampled_curves, worthwhile_weights
+from rebench.analysis.weighted import resampled_curves
 from rebench.intervals import student_reach
 
 __all__ = [
@@ -107,18 +106,11 @@ def between_seeds(
     """
     given = seeds or (range(before.shape[1]), range(after.shape[1]))
     names = [np.broadcast_to(own, x.shape) for own, x in zip(given, (before, after), strict=True)]
-    draw = functools.partial(
-        resampled_curves,
-        sample=sample,
-        top_percent=top_percent,
-        by=by,
-        weights=worthwhile_weights(sample, len(before)),
-    )
 
     def curves(first: int, second: int) -> list[tuple[Floats, Ints]]:
         runs, own = (before, after), names
         pairs = _run_pairs(runs[first], runs[second], own[first], own[second], first == second)
-        return [draw(x, y) for x, y in pairs]
+        return resampled_curves(pairs, sample, top_percent, by=by)
 
     crossed = curves(0, 1)
     own = [[np.clip(tau, 0, 1) for tau, _ in curves(side, side)] for side in (0, 1)]
@@ -229,8 +221,7 @@ def seed_agreement(
     sample = resampled(own.classes, affordable(draws, len(own)), np.random.default_rng(rng))
     runs, seeds = own.before.side_by_side
     pairs = _run_pairs(runs, runs, seeds, seeds, same=True)
-    weights = worthwhile_weights(sample, len(own))
-    curves = [resampled_curves(x, y, sample, top_percent, weights=weights) for x, y in pairs]
+    curves = resampled_curves(pairs, sample, top_percent)
     shape = (len(sample), len(top_percent))
     tau = np.mean([np.clip(each, 0, 1) for each, _ in curves] or [np.full(shape, np.nan)], axis=0)
     n_cells = curves[0][1][0] if curves else top_sizes(len(own), top_percent)

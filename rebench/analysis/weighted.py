@@ -11,7 +11,7 @@ All sums are exact whole numbers, so tau equals the tau of copied cells (`top_ta
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -29,7 +29,7 @@ from rebench.analysis.concordance import (
     top_tau,
 )
 
-__all__ = ["resampled_curves", "sample_weights", "weighted_tau", "worthwhile_weights"]
+__all__ = ["resampled_curves", "sample_weights", "weighted_tau"]
 
 # Number of weights of a chunk of work: arrays that fit into the cache.
 _CHUNK: Final = 1 << 20
@@ -44,33 +44,24 @@ Values = NDArray[np.floating[Any]]
 
 
 def resampled_curves(
-    first: Floats,
-    second: Floats,
+    pairs: Iterable[tuple[Floats, Floats]],
     sample: Ints,
     top_percent: Sequence[float],
     *,
     by: Selection = "benchmark",
-    weights: Ints | None = None,
-) -> tuple[Floats, Ints]:
-    """Return `tau_curves` of first[sample] and second[sample], for values [n], rows [draws, cells].
+) -> list[tuple[Floats, Ints]]:
+    """Return `tau_curves` of x[sample] and y[sample] for pairs of values x and y [n].
 
-    `weights` are the `sample_weights` of the sample; if None, they are computed if worthwhile.
+    `sample` [draws, cells] are rows of the values.
     """
-    a, b = dense_codes(np.stack([first, second]))
     sizes = top_sizes(sample.shape[1], top_percent)
-    if weights is None:
-        weights = worthwhile_weights(sample, len(first))
-    if weights is None:
-        return known_taus(*top_tau(a[sample], b[sample], sizes, by))
-    return known_taus(*weighted_tau(a, b, weights, sizes, by))
-
-
-def worthwhile_weights(sample: Ints, n: int) -> Ints | None:
-    """Return the `sample_weights`, or None where copies of the cells are faster."""
+    codes = [dense_codes(np.stack(pair)) for pair in pairs]
+    n = codes[0].shape[1] if codes else math.inf
     draws, size = sample.shape
     if draws < _FEWEST_SAMPLES or size < _FEWEST_CELLS or n > 2 * size:
-        return None
-    return sample_weights(sample, n)
+        return [known_taus(*top_tau(a[sample], b[sample], sizes, by)) for a, b in codes]
+    weights = sample_weights(sample, codes[0].shape[1])
+    return [known_taus(*weighted_tau(a, b, weights, sizes, by)) for a, b in codes]
 
 
 def sample_weights(sample: Ints, n: int) -> Ints:
@@ -84,10 +75,7 @@ def sample_weights(sample: Ints, n: int) -> Ints:
 def weighted_tau(
     first: Ints, second: Ints, weights: Ints, sizes: Sequence[int], by: Selection = "benchmark"
 ) -> tuple[Floats, Ints]:
-    """Return `top_tau` of samples, given as numbers of copies of each cell (`weights` [samples, n]).
-
-    The codes `first` and `second` are [n].
-    """
+    """Return `top_tau` of samples, for codes [n] and numbers of copies `weights` [samples, n]."""
     if by == "retrained":
         first, second = second, first
     order = _Order.of(first, second)

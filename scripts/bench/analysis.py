@@ -69,7 +69,7 @@ def main() -> None:
     scipy_s = (time.process_time() - start) / SCIPY_DRAWS
     again = np.random.default_rng(1)
     sample = np.array([again.integers(0, CELLS, CELLS) for _ in range(SCIPY_DRAWS)])
-    ours, _ = resampled_curves(a, b, sample, TOP_PERCENT)
+    [(ours, _)] = resampled_curves([(a, b)], sample, TOP_PERCENT)
     known = np.isfinite(ours)
     np.testing.assert_allclose(ours[known], np.array(by_hand)[known], atol=1e-12)
     paired = Paired.of_values(first, second)
@@ -84,7 +84,7 @@ def main() -> None:
     for by in ("benchmark", "retrained", "either"):
         start = time.process_time()
         sample = rng.integers(0, CELLS, size=(DRAWS, CELLS))
-        resampled_curves(a, b, sample, TOP_PERCENT, by=by)
+        resampled_curves([(a, b)], sample, TOP_PERCENT, by=by)
         rows.append(
             {
                 "what": f"tau of resampled tables by {by}, 12 K",

@@ -61,7 +61,7 @@ def test_resampled_curves_are_the_curves_of_what_was_resampled(n, digits, by):
     first, second = np.round(rng.normal(size=(2, n)) * 2, digits)
     sample = np.vstack([np.arange(n), rng.integers(0, n, (50, n))])
     top = [100, 50, 20, 5, 1]
-    tau, taken = resampled_curves(first, second, sample, top, by=by)
+    [(tau, taken)] = resampled_curves([(first, second)], sample, top, by=by)
     expected, size = tau_curves(first[sample], second[sample], top, by=by)
     np.testing.assert_array_equal(tau, expected)
     np.testing.assert_array_equal(taken, size)
@@ -71,7 +71,7 @@ def test_resampled_curves_of_few_of_many_are_those_of_what_was_taken():
     """As simulated tables are: one after the other in one long column."""
     first, second = np.random.default_rng(0).normal(size=(2, 100_000))
     sample = np.arange(100_000)[:1200].reshape(20, 60) * 80
-    tau, _ = resampled_curves(first, second, sample, [100, 20])
+    [(tau, _)] = resampled_curves([(first, second)], sample, [100, 20])
     expected, _ = tau_curves(first[sample], second[sample], [100, 20])
     np.testing.assert_array_equal(tau, expected)
 

@@ -10,7 +10,7 @@ from scipy import stats
 
 from rebench.analysis.choices import Selection
 from rebench.analysis.concordance import dense_codes, top_tau
-from rebench.analysis.weighted import sample_weights, weighted_tau, worthwhile_weights
+from rebench.analysis.weighted import sample_weights, weighted_tau
 
 
 def _codes(n: int, values: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -62,10 +62,7 @@ def test_sums_that_floats_of_32_bits_do_not_hold_are_exact_too():
     assert one[1].tolist() == [[800_000]]
 
 
-def test_weights_are_counted_where_they_are_worth_it():
+def test_weights_are_the_numbers_of_copies():
     sample = np.random.default_rng(5).integers(0, 300, (20, 300))
-    counted = worthwhile_weights(sample, 300)
-    assert [np.repeat(np.arange(300), row).tolist() for row in counted] == np.sort(sample).tolist()
-    assert worthwhile_weights(sample[:2], 300) is None
-    assert worthwhile_weights(sample[:, :60], 300) is None
-    assert worthwhile_weights(sample, 30_000) is None
+    copies = [np.repeat(np.arange(300), row) for row in sample_weights(sample, 300)]
+    np.testing.assert_array_equal(copies, np.sort(sample))
