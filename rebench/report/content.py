@@ -113,7 +113,7 @@ def _reranking(reranking: Reranking, figures: Path, number: str) -> list[Block]:
 
 
 def _curve_blocks(reranking: Reranking) -> list[Block]:
-    """Return the table of all K with tau, what explains it, and further measures."""
+    """Return the table of all K with tau, its explanation, and further measures."""
     known = reranking.frame().dropna(subset=["tau"])
     if known.empty:
         return [Text([legend([reranking])])]

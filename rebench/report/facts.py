@@ -52,7 +52,7 @@ def trials(table: pd.DataFrame) -> pd.DataFrame:
     """Return one row per data set and recipe: cells, seeds, epochs, trials and cost."""
     rows = []
     for (dataset, recipe), group in table.groupby(["dataset", "recipe"], sort=True):
-        # A table has a row for each measured split and epoch; one of them has the time.
+        # A table has a row for each measured split and epoch; only one row has the time.
         one_each = "trial_id" in group
         runs = group.groupby("trial_id", observed=True).first() if one_each else group
         row = {

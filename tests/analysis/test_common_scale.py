@@ -32,7 +32,7 @@ def test_map_goes_on_beyond_the_means_with_the_slope_at_the_end():
 
 
 def test_noise_is_added_to_the_quieter_means_before_their_quantiles_are_taken():
-    """Means of two runs whose deviations are 0.2 and 1: the first are widened to the second's."""
+    """The means of two runs deviate by 0.2 and by 1: the former are widened to the latter."""
     n = 40
     a = np.arange(n)[:, None] + 0.2 * PAIR
     b = np.arange(n)[:, None] + 1.0 * PAIR
@@ -40,7 +40,7 @@ def test_noise_is_added_to_the_quieter_means_before_their_quantiles_are_taken():
     shares = np.linspace(0, 1, 6)
     plain = on_scale_of(a[:, :1] + 0.2, b[:, :1] + 1.0)  # equal means, one run: no noise is known
     np.testing.assert_allclose(plain[:, 0], np.arange(n))
-    spread = np.sqrt(1.0**2 - 0.2**2)  # of a mean of two runs, whose variance is the half of theirs
+    spread = np.sqrt(1.0**2 - 0.2**2)
     to = np.quantile(np.arange(n)[:, None] + spread * scores, shares)
     at = np.quantile(np.repeat(np.arange(n), 16), shares)
     middle = np.arange(12, 28)

@@ -81,7 +81,7 @@ def test_noise_that_grows_in_one_table_and_shrinks_in_the_other_is_measured_as_a
     signs = np.where(np.arange(n) % 2, 1.0, -1.0)[:, None] * [1.0, -1.0]
     up, down = np.geomspace(0.1, 0.2, n)[:, None], np.geomspace(0.2, 0.1, n)[:, None]
     a, b = (true[:, None] + width * signs for width in (up, down))
-    # Between the quantiles 0.1 and 0.9 of the ratio lie 0.8 of it.
+    # The quantiles 0.1 and 0.9 contain 0.8 of the logarithm of the ratio.
     assert _noise_by_rank(Paired.of_values(a, b)) == pytest.approx(0.8 * np.log(4), rel=0.1)
     assert _noise_by_rank(Paired.of_values(a, a)) == pytest.approx(0)
 
@@ -159,7 +159,7 @@ def test_unequal_noise_is_said_from_half_as_much_again(ratio, said):
         (3, 60, 0.05, 0.515),
         (2, 60, 0.3, 1 / 200),
         (2, 60, 0.15, 0.085),
-        (2, 4000, 0.05, 1.0),  # significant in so many cells, but less than a tenth
+        (2, 4000, 0.05, 1.0),  # significant in 4,000 cells, but less than a tenth
         (2, 4000, 0.08, 1 / 200),
     ],
 )

@@ -84,7 +84,7 @@ def test_tau_is_the_mean_over_all_pairings_by_scipy():
 
 
 def test_tau_of_the_published_runs_is_that_of_single_quadruples(whole):
-    """A second, slow way: two cells, an equal one of each, concordant or not, one at a time."""
+    """A slow computation: draw two cells and an equal cell of each, and compare their orders."""
     values = open_table("nb201").means("cifar10", "ori-test", 200).to_numpy()
     own, rng = values[whole.rows], np.random.default_rng(5)
     members = [np.flatnonzero(whole.classes == c) for c in range(whole.n_classes)]
@@ -113,7 +113,7 @@ def test_estimate_is_seed_tau_where_equal_cells_differ_by_seed_only():
     truth = rng.normal(size=400)[equal.classes]
     runs = truth + 0.4 * rng.normal(size=(2, len(truth)))
     told = equal_cell_tau(runs[0], equal, [100, 50, 20], rng=0)
-    # The other seed exists here: what the estimate must find without it.
+    # The runs of the other seed are known here, but not to the estimate.
     other = [kendalltau(*runs).statistic]
     assert told["tau"][0] == pytest.approx(other[0], abs=0.01)
     assert told["tau_low"][0] < other[0] < told["tau_high"][0]

@@ -1,4 +1,4 @@
-"""Runs dealt out anew: against deals written out one by one, and what makes them fair."""
+"""The permutation test: against deals that are written out, and its assumptions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _tables(n, seeds, rng, *, sd=(0.3, 0.3)):
 
 
 def exchanged(a, b, rng):
-    """Deals of cells that are each a class of its own."""
+    """Return deals of cells of different classes."""
     return Exchange.build(a, b, np.arange(len(a)), rng)
 
 
@@ -44,7 +44,7 @@ def _drawn(exchange, draws, rng):
 
 
 def test_deals_are_all_ways_to_split_the_runs_of_a_cell():
-    """Runs of equal noise on one scale: every deal has the means of the runs it deals."""
+    """With equal noise on one scale, the means of a deal are those of its runs."""
     rng = np.random.default_rng(0)
     true = rng.permutation(30) * 10.0
     a, b = (true[:, None] + rng.permuted(np.tile([-1.0, 0, 1], (30, 1)), axis=1) for _ in range(2))

@@ -1,4 +1,4 @@
-"""The model of seed noise: against the truth behind simulated runs, and what it foretells."""
+"""The model of seed noise on simulated runs, and the power that it predicts."""
 
 from __future__ import annotations
 

@@ -267,7 +267,7 @@ def test_what_the_data_show_against_the_test_is_said():
 
 
 def test_a_third_table_chooses_the_top_of_both():
-    """Against each top K % compared alone: the third table's best cells, whatever the two say."""
+    """Each K is compared with the comparison of the best cells of the third table only."""
     before, after = _pair(80, (3, 3), 1.0)
     third = _accuracies("third", np.random.default_rng(4).permutation(80)[:, None] + 10.0)
     found = rerank(

@@ -1,4 +1,4 @@
-"""What a page says of a study beside its comparisons, from tables made by hand."""
+"""Facts of a study on its page, from tables made by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of others on pages, in figures and on the terminal: shown, and obeyed by nothing."""
+"""Names of users on pages and on the terminal are shown, and never interpreted."""
 
 import json
 import re
@@ -42,7 +42,7 @@ def _blocks(text, folder):
 
 def test_markdown_escapes_every_place_of_a_name(tmp_path):
     page = as_markdown(_blocks(f"{SCRIPT}{LINK}&amp;$x$`~", tmp_path))
-    # Every mark has one backslash before it, wherever the name stands.
+    # Every mark has one backslash before it, in every place.
     escaped = r"\<script\>x\</script\>\[x\](javascript:x)&#38;amp;&#36;x&#36;\`&#126;"
     assert page.count(escaped) == page.count("javascript") == 13
     assert re.search(r"(?<!\\)<", page) is None

@@ -1,4 +1,4 @@
-"""Every kind of figure in a paper's column: what can be measured of its being legible."""
+"""Measures of legibility, for every kind of figure in the column of a paper."""
 
 from __future__ import annotations
 

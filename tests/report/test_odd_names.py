@@ -1,4 +1,4 @@
-"""Names of others in figures and at the door: bounded, and no formula of matplotlib's."""
+"""Names of users in figures and tables: of limited length, and never a formula of matplotlib."""
 
 import re
 
@@ -15,7 +15,7 @@ SCRIPT = "<script>x</script>"
 
 
 def _called(name):
-    """What a test of this name is called."""
+    """Return the identifier of a test."""
     return ascii(name[:9])
 
 

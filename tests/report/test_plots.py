@@ -1,4 +1,4 @@
-"""Results draw themselves; what is made of a frame of results is a plain frame."""
+"""Results draw their figures."""
 
 from __future__ import annotations
 

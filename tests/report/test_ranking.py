@@ -1,4 +1,4 @@
-"""Figures of re-ranking: what is drawn is what was found, and the data lie beside the figure."""
+"""Figures of rank comparisons show the results, and are saved with their data."""
 
 from __future__ import annotations
 

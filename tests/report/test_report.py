@@ -1,4 +1,4 @@
-"""The report: what it says is what was found, it is whole in itself, and a browser shows it."""
+"""The report: it states the results, is one file, and a browser shows it."""
 
 from __future__ import annotations
 
@@ -264,7 +264,7 @@ def test_page_follows_the_screen_s_colours(written, tmp_path, preferred, least, 
     with Image.open(shot) as image:
         grey = image.convert("L").histogram()
     assert least <= sum(grey[235:]) / sum(grey) <= most
-    # Ink stands out from it: text and figures are as bright, or as dark, as they are to be.
+    # Text and figures have enough contrast.
     assert sum(grey[:100] if preferred else grey[150:235]) / sum(grey) > 0.005
 
 

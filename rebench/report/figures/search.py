@@ -68,8 +68,8 @@ def anytime_figure(results: Sequence[Comparison]) -> Drawing:
 def ranks_figure(results: Sequence[Comparison]) -> Drawing:
     """Draw average ranks, best first.
 
-    A bar is as long as Nemenyi's critical difference, centred on the rank: two algorithms whose
-    bars do not overlap differ at the 5 % level.
+    The length of a bar is Nemenyi's critical difference, and its centre is the rank. Two
+    algorithms without overlap of their bars differ at the 5 % level.
     """
     most = max(len(result.algorithms) for result in results)
     height_in = (0.8 + 0.16 * most) * len(results)
