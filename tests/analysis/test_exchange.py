@@ -244,6 +244,19 @@ def test_the_interval_allows_for_what_unequal_noise_adds():
     assert found["drop"].item() == pytest.approx(expected, abs=0.02)
 
 
+@pytest.mark.parametrize("n", [49, 50])
+def test_interval_of_fewer_than_fifty_cells_is_as_wide_above_as_below(n):
+    rng = np.random.default_rng(24)
+    paired = Paired.of_values(*_tables(n, (3, 3), rng))
+    alone = agreement(paired, (100,), draws=99, rng=np.random.default_rng(1)).iloc[0]
+    found = rank_curve(paired, (100,), draws=99, rng=np.random.default_rng(1))[0].iloc[0]
+    below, above = alone["drop"] - alone["drop_low"], alone["drop_high"] - alone["drop"]
+    assert abs(below - above) > 1e-4
+    half = max(below, above) if n < 50 else above
+    assert found["drop_high"] == pytest.approx(alone["drop"] + half)
+    assert found["drop_low"] <= alone["drop"] - (half if n < 50 else below) + 1e-12
+
+
 def test_bad_runs_that_are_missing_leave_the_cells_that_lack_none():
     """As chance has it every cell stays; where the worst of three is missing, its cell goes."""
     rng = np.random.default_rng(23)

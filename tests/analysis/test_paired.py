@@ -205,6 +205,24 @@ def test_cells_that_the_third_table_lacks_are_left_out_and_named():
     )
 
 
+@pytest.mark.parametrize(("with_three", "columns"), [(2, 2), (3, 3)])
+def test_further_column_of_runs_needs_more_than_a_tenth_of_the_cells(with_three, columns):
+    """Of 20 cells; gaps come last, and runs of several seeds are without the effects of seeds."""
+    runs = np.arange(20.0)[:, None] + [0.0, 3.0, 3.0]
+    runs[::2, 0] = runs[1::2, 1] = np.nan  # two runs of every cell
+    runs[:with_three] = np.arange(with_three)[:, None] + [0.0, 3.0, 3.0]
+    table = Accuracies(name="table", cells=np.arange(20), seeds=(7, 8, 9), runs=runs)
+    values, seeds = table.side_by_side
+    assert values.shape == seeds.shape == (20, columns)
+    assert seeds[with_three:, :2].tolist() == [
+        [8, 9] if cell % 2 == 0 else [7, 9] for cell in range(with_three, 20)
+    ]
+    np.testing.assert_array_equal(values[10, :2], table.centred[10, 1:])
+    assert Accuracies(
+        name="whole", cells=table.cells[:2], seeds=(7, 8, 9), runs=runs[:2]
+    ).side_by_side[0].tolist() == [[0.0, 3.0, 3.0], [1.0, 4.0, 4.0]]
+
+
 def test_where_no_cell_has_two_runs_in_both_tables_their_means_are_compared():
     lacking = np.array([[1.0, 3.0], [2.0, 4.0], [5.0, np.nan], [6.0, np.nan]])
     found = Paired.of_values(lacking, lacking[[2, 3, 0, 1]]).repeated
