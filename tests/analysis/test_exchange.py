@@ -246,7 +246,7 @@ def test_the_interval_allows_for_what_unequal_noise_adds():
 
 @pytest.mark.parametrize("n", [49, 50])
 def test_interval_of_fewer_than_fifty_cells_is_as_wide_above_as_below(n):
-    rng = np.random.default_rng(24)
+    rng = np.random.default_rng(25)
     paired = Paired.of_values(*_tables(n, (3, 3), rng))
     alone = agreement(paired, (100,), draws=99, rng=np.random.default_rng(1)).iloc[0]
     found = rank_curve(paired, (100,), draws=99, rng=np.random.default_rng(1))[0].iloc[0]
