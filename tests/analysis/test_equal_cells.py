@@ -13,7 +13,6 @@ from cells.classes import functional_classes
 from cells.table import space_ops
 from rebench.analysis.equal_cells import EqualCells, equal_cell_tau, partners
 from rebench.errors import InputError
-from rebench.tables import open_table
 
 
 @pytest.fixture(scope="module")
@@ -81,30 +80,6 @@ def test_tau_is_the_mean_over_all_pairings_by_scipy():
     error = np.std(taus) / np.sqrt(4000)
     assert 0 < 4 * error < 0.01
     assert told["tau"][0] == pytest.approx(np.mean(taus), abs=4 * error)
-
-
-def test_tau_of_the_published_runs_is_that_of_single_quadruples(whole):
-    """A slow computation: draw two cells and an equal cell of each, and compare their orders."""
-    values = open_table("nb201").means("cifar10", "ori-test", 200).to_numpy()
-    own, rng = values[whole.rows], np.random.default_rng(5)
-    members = [np.flatnonzero(whole.classes == c) for c in range(whole.n_classes)]
-    signs = []
-    for _ in range(60_000):
-        one, other = rng.integers(len(own), size=2)
-        if whole.classes[one] == whole.classes[other]:
-            signs += [0.0] * int(one != other)  # as between two seeds
-            continue
-        equals = [
-            rng.choice(own_class[own_class != cell])
-            for cell in (one, other)
-            for own_class in [members[whole.classes[cell]]]
-        ]
-        first, second = own[one] - own[other], own[equals[0]] - own[equals[1]]
-        signs.append(np.sign(first) * np.sign(second))
-    expected, error = np.mean(signs), np.std(signs) / np.sqrt(len(signs))
-    told = equal_cell_tau(values, whole, [100], draws=3, groups=2, rng=0)
-    assert told["tau"][0] == pytest.approx(expected, abs=4 * error)
-    assert 4 * error < 0.01
 
 
 def test_estimate_is_seed_tau_where_equal_cells_differ_by_seed_only():

@@ -9,10 +9,8 @@ from scipy import stats
 from cells import trainable_networks
 from cells.classes import functional_classes
 from rebench.analysis import Accuracies, Paired
-from rebench.analysis.concordance import tau_curves
 from rebench.analysis.exchange import Exchange
 from rebench.analysis.improvement import improvement
-from rebench.analysis.ranking import resampled
 
 
 def _tables(n_classes=30, alike=4, seeds=3, seed=0):
@@ -75,15 +73,3 @@ def test_cells_of_a_class_that_lack_a_seed_are_dealt_apart():
     a, b, classes = _tables(10, 3)
     a[0, 1] = np.nan
     assert len(np.unique(Exchange.build(a, b, classes, np.random.default_rng(0)).blocks)) == 11
-
-
-def test_a_table_of_classes_says_less_than_as_many_independent_cells_would():
-    a, b, groups = _tables()
-    means = a.mean(axis=1), b.mean(axis=1)
-    samples = (
-        resampled(given, 200, np.random.default_rng(0))[1:] for given in (groups, np.arange(len(a)))
-    )
-    classes, alone = (
-        tau_curves(means[0][sample], means[1][sample], [100])[0].std() for sample in samples
-    )
-    assert classes > 1.5 * alone

@@ -116,6 +116,10 @@ def test_numbers_of_seeds_are_those_of_the_cells():
         "40 cells, 1 seed against 2 to 3 seeds, cifar10 ori-test, 200 epochs"
     )
     assert "40 cells, a mean over seeds against 3 seeds," in _rerank((before, mean)).measured
+    arrays = compare_tables(before.runs, after.runs, draws=0)
+    assert (arrays.measured, arrays.name) == (
+        "40 cells, 1 seed against 3 seeds", "after against before"
+    )  # fmt: skip
 
 
 def test_single_seeds_are_noted_with_what_is_assumed():

@@ -14,6 +14,7 @@ from rebench.analysis.seed_noise import (
     pooled_sd,
     reach,
 )
+from rebench.errors import InputError
 
 
 @pytest.mark.parametrize(
@@ -154,3 +155,8 @@ def test_true_accuracies_are_normal_inside_bins_drawn_from_the_posterior():
     ):
         inside = stats.truncnorm((low - mean) / sd, (high - mean) / sd, loc=mean, scale=sd)
         assert stats.kstest(values, inside.cdf).pvalue > 0.01
+
+
+def test_single_runs_have_no_seed_noise():
+    with pytest.raises(InputError, match="two seeds"):
+        SeedNoise.fit([[1.0], [2.0]])

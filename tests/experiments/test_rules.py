@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from made_surfaces import some_cells, surface_table
 
-from cells import compile_space
+from cells import Cell, compile_space
 from experiments.surface.gains import direct_check, direct_reranking, single_rates
 from experiments.surface.grid import read_surface
 from experiments.surface.recipe_rates import rule_rates
@@ -162,3 +162,14 @@ def test_cells_that_lack_a_seed_are_left_out_of_the_ranking():
     rows = trained(made, 0.1, 0.0).iloc[1:]
     found = direct_reranking(made, rows, reference=0.1, rng=rng())
     assert found.set_index("top_percent")["n_cells"][100] == 59
+
+
+def test_statistics_of_cells_known_by_hand():
+    # All six edges 3x3 convolutions: paths of 1, 2, 2 and 3 convolutions; 2^3+3^3+3^3+4^3 = 126.
+    dense = Cell.parse("3_33_333").index
+    empty = Cell.parse("0_00_000").index
+    table = graph_statistics(np.array([dense, empty]))
+    assert table.loc[0, ["n_paths", "mean_depth"]].tolist() == [4.0, 2.0]
+    assert table.loc[0, "log2_multiplier"] == pytest.approx(-0.5 * np.log2(126))
+    assert table.loc[1, "n_paths"] == 0
+    assert table.loc[1, ["mean_depth", "log2_multiplier"]].isna().all()
