@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal, TypeAlias, get_args
 
@@ -399,9 +399,10 @@ def third_table(by: Ranked, dataset: str) -> Accuracies:
 
     All runs of the longest training count.
     """
-    name = _names(by, "before")[0] if _is_table(by) else "by"
     if not _is_table(by):
-        return Paired.of_values(by, by).before  # type: ignore[arg-type]  # no table
+        values = Paired.of_values(by, by).before  # type: ignore[arg-type]  # no table
+        return replace(values, name="the third table")
+    name = _names(by, "before")[0]
     try:
         rows = _long_rows(by)  # type: ignore[arg-type]  # a table
     except UnknownNameError as error:

@@ -161,6 +161,7 @@ def test_unequal_noise_is_said_from_half_as_much_again(ratio, said):
         (2, 60, 0.15, 0.085),
         (2, 4000, 0.05, 1.0),  # significant in 4,000 cells, but less than a tenth
         (2, 4000, 0.08, 1 / 200),
+        (1, 60, 0.3, 1.0),  # not known
     ],
 )
 def test_effect_of_a_seed_on_single_cells_is_tested_by_permutations(seeds, n, strength, p_value):

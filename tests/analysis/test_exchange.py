@@ -229,8 +229,8 @@ def test_what_a_seed_adds_to_all_cells_is_not_seen(other):
 def test_the_interval_allows_for_what_unequal_noise_adds():
     """Normal accuracies: tau is 2/pi asin(r), and r is 1 / sqrt((1 + a^2) (1 + b^2)) (Greiner)."""
     rng = np.random.default_rng(22)
-    true, sds = rng.standard_normal((2000, 1)), (0.3, 1.2)
-    paired = Paired.of_values(*(90 + true + sd * rng.standard_normal((2000, 3)) for sd in sds))
+    true, sds = rng.standard_normal((2100, 1)), (0.3, 1.2)
+    paired = Paired.of_values(*(90 + true + sd * rng.standard_normal((2100, 3)) for sd in sds))
 
     def tau(one, other):
         return 2 / np.pi * np.arcsin(1 / np.sqrt((1 + one**2) * (1 + other**2)))

@@ -32,6 +32,11 @@ def test_seed_tau_of_a_table_is_scipys_over_pairs_of_seeds():
         f"best (95 %); the best mean is that of cell {best}."
     )
     assert str(found) == f"{found.name}: {found.sentence}"
+    assert repr(found) == f"<Reliability: {found}>"
+    fewer = rows[(rows["seed"] == 777) | rows["index"].isin(table.cells[:40])]
+    some = reliability(Table.from_frame(fewer, name="some"), top_percent=(100,), draws=19)
+    assert some.notes[-1] == "seed tau is of the 40 cells that have two seeds"
+    assert some.frame()["n_cells"].tolist() == [40]
 
 
 def test_the_split_that_has_runs_is_taken_and_all_cells_have_two():

@@ -35,6 +35,7 @@ def test_critical_values_are_dunnetts():
     table = {2: 1.96, 3: 2.21, 4: 2.35, 5: 2.44, 6: 2.51, 7: 2.57, 8: 2.61, 9: 2.65, 10: 2.69}
     for cells, value in table.items():
         assert critical_values(np.full(cells, 0.3)) == pytest.approx(value, abs=0.005)
+    assert critical_values(np.ones(1)).tolist() == [np.inf]
     # With one comparison it is Student's.
     assert critical_values(np.ones(2), 10.0) == pytest.approx(stats.t.ppf(0.975, 10), abs=1e-4)
 

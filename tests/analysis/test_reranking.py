@@ -292,6 +292,13 @@ def test_a_third_table_chooses_the_top_of_both():
     means = before.means[best], after.means[best]
     assert taus == pytest.approx(stats.kendalltau(*means).statistic)
     assert found.p_value < 0.05
+    parts = [rerank(Paired.of(before.take(own), after.take(own)), dataset="", draws=0)
+             for own in (np.full(80, True), best)]  # fmt: skip
+    expected = [part.jackknife()["drop_low"].iloc[0] for part in parts]
+    assert found.jackknife()["drop_low"].tolist() == pytest.approx(expected)
+    given = compare_tables(before.runs, after.runs, by=third.runs, draws=0, top_percent=(50,))
+    assert given.chooser == "the third table"
+    assert given.tau == pytest.approx(found.frame()["tau"].iloc[1])
 
 
 def test_a_third_table_is_opened_by_name_or_given():

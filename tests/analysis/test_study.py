@@ -22,7 +22,7 @@ from rebench.analysis.curve import rank_curve
 from rebench.analysis.matrix import read_rankings, tau_matrix
 from rebench.analysis.p_values import holm
 from rebench.analysis.study import study
-from rebench.errors import InputError
+from rebench.errors import InputError, UnknownNameError
 from rebench.report.facts import subtitle
 
 
@@ -155,6 +155,17 @@ def test_fixed_at_the_benchmarks_rate_is_the_runs_own_nb201(tmp_path):
         ("fixed", "fixed(lr=0.2)"),
         ("fixed", "fixed(lr=0.4)"),
     ]
+
+
+def test_recipe_without_a_training_of_these_epochs_is_left_out_and_refused_by_name():
+    rows = run_table(recipes=("nb201", "topology", "mup"))
+    rows.loc[rows["recipe"] == "mup", "epochs"] = 12
+    found = study(rows, Choices(draws=0, epochs=200))
+    assert [one.after.name for one in found.rerankings] == ["topology"]
+    assert "mup on cifar10 was not trained for 200 epochs: left out" in found.notes
+    for chosen in ({"recipes": ["mup"]}, {"against": "mup"}):
+        with pytest.raises(UnknownNameError, match=r"unknown recipe 'mup'; valid: .*nb201"):
+            study(rows, Choices(draws=0, epochs=200, **chosen))
 
 
 def test_recipes_without_a_common_one_are_named(tmp_path):

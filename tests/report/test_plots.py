@@ -16,6 +16,7 @@ from support import PROJECT
 import rebench
 from experiments.surface.answers import ask_surface
 from rebench.errors import UnknownNameError
+from rebench.report.figures.drawers import draw
 from rebench.search import Budget
 from rebench.search.comparison import run_all
 
@@ -36,6 +37,8 @@ def test_comparison_draws_its_figures_by_name():
     ]
     with pytest.raises(UnknownNameError, match="unknown figure 'tau'; valid: "):
         found.plot("tau")
+    with pytest.raises(TypeError, match="no figure of a int"):
+        draw(3)
 
 
 def test_every_other_result_has_its_figure():
