@@ -138,30 +138,6 @@ class Mixer(nn.Module):
         return self.readout(self.norms[-1](x).mean(1))
 
 
-class Transformer(nn.Module):
-    """Pre-norm blocks of attention and an MLP, with learned positions."""
-
-    def __init__(self, blocks=2, width=8, tokens=6, words=11):
-        super().__init__()
-        self.embed = nn.Embedding(words, width)
-        self.positions = nn.Parameter(torch.zeros(tokens, width))
-        self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(2 * blocks + 1))
-        self.qkv = nn.ModuleList(nn.Linear(width, 3 * width) for _ in range(blocks))
-        self.out = nn.ModuleList(nn.Linear(width, width) for _ in range(blocks))
-        self.wide = nn.ModuleList(nn.Linear(width, 4 * width) for _ in range(blocks))
-        self.narrow = nn.ModuleList(nn.Linear(4 * width, width) for _ in range(blocks))
-        self.readout = nn.Linear(width, words, bias=False)
-
-    def forward(self, words):
-        x = self.embed(words) + self.positions
-        for place, qkv in enumerate(self.qkv):
-            q, k, v = qkv(self.norms[2 * place](x)).chunk(3, dim=-1)
-            x = x + self.out[place](F.scaled_dot_product_attention(q, k, v, is_causal=True))
-            hidden = F.gelu(self.wide[place](self.norms[2 * place + 1](x)))
-            x = x + self.narrow[place](hidden)
-        return self.readout(self.norms[-1](x))
-
-
 IMAGES = torch.zeros(2, 3, 8, 8)
 
 

@@ -10,11 +10,11 @@ from plain_networks import (
     IMAGES,
     DenseNet,
     Excited,
+    Former,
     Llama,
     Mixer,
     MobileNet,
     ResNet,
-    Transformer,
     UNet,
 )
 from torch import nn
@@ -49,7 +49,7 @@ COUNTED = {
     "u-net": (UNet(), IMAGES, (0, 0, 1, 0, 1)),
     "mixer": (Mixer(), IMAGES, product(T, *[ONE_PLUS_T2] * 4)),
     # Through attention: the value's projection and the one behind it.
-    "transformer": (Transformer(), WORDS, product(T, *[ONE_PLUS_T2] * 4)),
+    "transformer": (Former(packed=True), WORDS, product(T, *[ONE_PLUS_T2] * 4)),
     "llama": (Llama(), WORDS, product(T, *[ONE_PLUS_T2] * 4)),
     "squeeze and excitation": (Excited(), IMAGES, (0, 0, 1)),
 }

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
-from plain_networks import IMAGES, DenseNet, ResNet, Transformer, UNet
+from plain_networks import IMAGES, DenseNet, Former, ResNet, UNet
 from support import PROJECT
 from torch import nn
 
@@ -345,7 +345,7 @@ def test_a_used_again_weight_and_other_parameters_are_told_apart():
 
 
 def test_tied_weights_are_one_parameter_with_one_role():
-    network = Transformer()
+    network = Former(classes=11)
     network.readout.weight = network.embed.weight
     plan = rebench.plan(network, torch.zeros(2, 6, dtype=torch.long))
     assert "readout.weight" not in rows(plan)

@@ -10,7 +10,6 @@ from plain_networks import (
     Mixer,
     MobileNet,
     ResNet,
-    Transformer,
     UNet,
 )
 from torch import nn
@@ -75,7 +74,7 @@ NETWORKS = {
     "mobilenet": MobileNet(),
     "u-net": UNet(),
     "mixer": Mixer(),
-    "transformer": Transformer(),
+    "with biases": Former(packed=True),
     "former": Former(bias=False),
     "packed former": Former(bias=False, packed=True, written=True),
     "mixed": Mixed(),
