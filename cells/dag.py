@@ -60,11 +60,6 @@ class DagCode(Graph):
         return "_".join("".join(map(str, group)) for group in self.operations)
 
     @property
-    def title(self) -> str:
-        """Name in messages: ``graph CODE``."""
-        return f"graph {self}"
-
-    @property
     def n_vertices(self) -> int:
         """Number of vertices, input and output included."""
         return len(self.operations) + 1

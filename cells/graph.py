@@ -31,9 +31,9 @@ class Graph(abc.ABC):
     LAYERS: ClassVar[frozenset[int]]
 
     @property
-    @abc.abstractmethod
     def title(self) -> str:
-        """Name in messages."""
+        """Name in messages, such as ``graph CODE``."""
+        return f"graph {self}"
 
     @property
     @abc.abstractmethod

@@ -79,25 +79,19 @@ def split_data(spec: DataSpec, raw: RawData, split: str, root: Path) -> Training
     if split == spec.valid_split:
         kept, held_out = derived_halves(len(raw.train))
         train = raw.train.select(kept)
-        evaluation = {"x-valid": raw.train.select(held_out), **evaluation}
+        evaluation = {"x-valid": raw.train.select(held_out)} | evaluation
     elif spec.test_halves is not None and split == "halved":
         halves = _read_halves(root / "splits" / spec.test_halves, len(raw.test))
-        evaluation = {
-            **{name: raw.test.select(half) for name, half in halves.items()},
-            **evaluation,
-        }
+        evaluation = {name: raw.test.select(half) for name, half in halves.items()} | evaluation
+    digests = "".join(part.digest() for part in (train, *evaluation.values()))
     return TrainingData(
         spec=spec,
         split=split,
         train=train,
         evaluation=evaluation,
-        digest=_digest([train, *evaluation.values()]),
+        digest=hashlib.sha256(digests.encode()).hexdigest()[:16],
         notes=raw.notes,
     )
-
-
-def _digest(parts: list[Images]) -> str:
-    return hashlib.sha256("".join(part.digest() for part in parts).encode()).hexdigest()[:16]
 
 
 def _read_halves(path: Path, n: int) -> dict[str, torch.Tensor]:

@@ -90,6 +90,12 @@ class Stacked(nn.Module):
             for index in range(self.copies)
         ]
 
+    def load(self, states: Sequence[Mapping[str, torch.Tensor]]) -> None:
+        """Load the state dict of every copy, in the form that `unstack` returns."""
+        for key, value in self.net.state_dict().items():
+            parts = [state[key] for state in states]
+            value.copy_(torch.stack(parts) if value.dim() else parts[0])
+
 
 class StackedLayer(nn.Module):
     """Layer with the copies as the leading dimension of its parameters and buffers."""

@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from rebench.recipes.base import HyperParameters, Positive, Recipe, register
 from rebench.recipes.graph import BENCHMARK_LR, Architecture
-from rebench.recipes.init import LayerInit, default_init, he_init, mean_field_readout
+from rebench.recipes.init import (
+    LayerInit,
+    default_init,
+    he_init,
+    mean_field_readout,
+    selects,
+)
 
 if TYPE_CHECKING:
     from rebench.nets import Layer
@@ -60,8 +66,7 @@ class Fixed(Recipe):
 
     def layer_init(self, layer: Layer, cell: Architecture) -> LayerInit:  # noqa: ARG002 - the same for all
         """Return the given init."""
-        left_out = self.init_at == ("others" if layer.followed_by_norm else "normalised")
-        if self.init == "default" or left_out:
+        if self.init == "default" or not selects(self.init_at, layer):
             return default_init(layer)
         if layer.role != "readout":
             return he_init(layer)

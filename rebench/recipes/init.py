@@ -24,6 +24,7 @@ __all__ = [
     "init_rate_factor",
     "initialise",
     "mean_field_readout",
+    "selects",
 ]
 
 
@@ -89,6 +90,11 @@ def degree_init(layer: Layer, graph: Architecture, degree: Degree) -> LayerInit:
         first = ".conv_a." in layer.name
         return he_init(layer, 2 if first == degree.startswith("source") else 1)
     return he_init(layer, 2 if layer.role == "shortcut" else 1)
+
+
+def selects(part: str, layer: Layer) -> bool:
+    """Return whether `init_at` selects a layer: all, none, before normalisation, or the others."""
+    return part == "all" or (part != "none" and layer.followed_by_norm == (part == "normalised"))
 
 
 def draw(parameter: torch.Tensor, generator: torch.Generator, kind: str, size: float) -> None:

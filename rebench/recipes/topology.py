@@ -41,7 +41,7 @@ from rebench.recipes.graph import (
     base_of,
     require_path,
 )
-from rebench.recipes.init import LayerInit, default_init, degree_init
+from rebench.recipes.init import LayerInit, default_init, degree_init, selects
 
 if TYPE_CHECKING:
     from rebench.nets import Layer
@@ -115,7 +115,7 @@ class Topology(PathSum):
         """Return the init from the in-degrees; with PyTorch's scale where `init_at` excludes it."""
         require_path(self.name, cell)
         rule = degree_init(layer, cell, self.degree)
-        if self.init_at == "all" or layer.followed_by_norm == (self.init_at == "normalised"):
+        if selects(self.init_at, layer):
             return rule
         return dataclasses.replace(rule, std=default_init(layer).std)
 
@@ -136,7 +136,7 @@ class TopologyLr(PathSum):
         `others` takes the complete init of `topology`: the readout has no bias at init.
         """
         default = default_init(layer)
-        if self.init_at == "none" or layer.followed_by_norm != (self.init_at == "normalised"):
+        if not selects(self.init_at, layer):
             return default
         rule = degree_init(layer, cell, "source")
         if self.init_at == "others":

@@ -126,16 +126,11 @@ class Stack:
 
     def load(self, checkpoints: Sequence[Checkpoint]) -> None:
         """Load the weights, momentum and hyperparameters of every copy."""
+        states = [saved.net for saved in checkpoints]
         if isinstance(self.net, Stacked):
-            target = self.net.net.state_dict()
-            for key, value in target.items():
-                if value.dim():
-                    for copy, saved in enumerate(checkpoints):
-                        value[copy].copy_(saved.net[key])
-                else:
-                    value.copy_(checkpoints[0].net[key])
+            self.net.load(states)
         else:
-            self.net.load_state_dict(checkpoints[0].net)
+            self.net.load_state_dict(states[0])
         self.sgd.load_momenta([saved.momentum for saved in checkpoints])
         self.initial = [saved.initial for saved in checkpoints]
         self.current = [saved.current for saved in checkpoints]
