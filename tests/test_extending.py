@@ -92,7 +92,7 @@ def _run(root: Path, *arguments: str, **variables: str) -> str:
     return done.stdout
 
 
-def test_what_was_added_works_together(extended: Path, tmp_path: Path):
+def test_additions_work_together(extended: Path, tmp_path: Path):
     (tmp_path / "lines").mkdir()
     rows = [f"{'train' if n < 20 else 'test'},{n % 10},{','.join(['7'] * 48)}" for n in range(30)]
     (tmp_path / "lines" / "lines.csv").write_text("\n".join(rows))

@@ -1,4 +1,4 @@
-"""Strings, codes and indices of cells, and what is said of bad ones."""
+"""Strings, codes and indices of cells, and the errors for invalid names."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def test_code_round_trips(code: DagCode):
 
 def test_complete_graph_of_forty_vertices_is_exact():
     code = DagCode.parse("_".join("2" * vertex for vertex in range(1, 40)))
-    # By hand: choose which of the 38 inner vertices lie on the path.
+    # By hand: choose the inner vertices of the path among 38.
     assert code.depth_polynomial() == (0, *(math.comb(38, k) for k in range(39)))
     assert code.n_paths == 2**38
 
@@ -87,6 +87,6 @@ def test_malformed_code_is_refused_and_shown(text: str, says: str):
 
 
 @pytest.mark.parametrize("operations", [((2,), (2,)), ((2,), (0, 3)), ((2,), (0, -1)), ((),)])
-def test_operations_that_no_code_can_hold_are_refused(operations):
+def test_invalid_operations_are_refused(operations):
     with pytest.raises(CellError, match=r"vertex \d needs \d digits of 0, 1, 2, got \("):
         DagCode(operations)

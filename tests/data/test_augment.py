@@ -81,7 +81,7 @@ def test_digits_are_never_flipped():
     assert not draw_epoch(data_spec("digits"), 1000, 0, 0, augment=True).flip.any()
 
 
-def test_another_seed_or_epoch_draws_otherwise_and_the_global_generator_is_left_alone():
+def test_draws_differ_by_seed_and_epoch_and_do_not_use_the_global_generator():
     state = torch.get_rng_state()
     first, *others = (
         draw_epoch(CIFAR, 100, *key, augment=True) for key in ((0, 0), (0, 1), (1, 0))
@@ -92,7 +92,7 @@ def test_another_seed_or_epoch_draws_otherwise_and_the_global_generator_is_left_
     assert torch.equal(state, torch.get_rng_state())
 
 
-def test_stacked_copies_see_what_they_see_alone():
+def test_stacked_copies_get_the_batches_of_single_networks():
     stacked = list(source().epoch([5, 9], 1, 8, augment=True))
     for place, seed in enumerate([5, 9]):
         for (batch, labels), (alone, alone_labels) in zip(

@@ -57,7 +57,7 @@ def spec_from(
     of: str = "cifar10",
     members: dict[str, bytes] | None = None,
 ):
-    """A data set whose archive is a small one that is served here."""
+    """Return a data set with a small archive on the local server."""
     folder, url = served
     content = packed(members or {"readme": b""})
     (folder / "cifar-10-python.tar.gz").write_bytes(content)
@@ -72,7 +72,7 @@ def test_archive_is_fetched_checked_and_kept(served, tmp_path: Path):
     assert path == tmp_path / "root/cifar-10-python.tar.gz"
     assert path.read_bytes() == (served[0] / path.name).read_bytes()
     (served[0] / path.name).unlink()
-    assert fetch(spec, tmp_path / "root") == path  # what is whole is not fetched again
+    assert fetch(spec, tmp_path / "root") == path  # a complete file is not fetched again
 
 
 def test_archive_with_another_hash_is_not_kept(served, tmp_path: Path):
@@ -87,7 +87,7 @@ def test_archive_that_is_not_served_is_named(served, tmp_path: Path):
 
 
 def test_part_is_fetched_as_the_official_archive_and_read(served, tmp_path: Path):
-    """A small archive of the same format stands in for the official one."""
+    """A small archive of the same format replaces the official archive."""
     content = pickle.dumps({b"data": np.full((3, 3072), 7, np.uint8), b"labels": [2, 0, 1]}, 2)
     spec = spec_from(
         served, of="cifar10-16", members=dict.fromkeys(("data_batch_1", "test_batch"), content)

@@ -60,7 +60,7 @@ def test_cifar10_folder_is_read_in_the_order_of_its_batches(cifar10: Path):
 
 @pytest.fixture
 def packed(cifar10: Path, tmp_path: Path) -> Path:
-    """The archive of the folder, alone in its root."""
+    """The archive of the folder, without other files in its root."""
     (tmp_path / "packed").mkdir()
     path = tmp_path / "packed" / "cifar-10-python.tar.gz"
     with tarfile.open(path, "w:gz") as archive:
@@ -91,7 +91,7 @@ def test_part_of_cifar10_is_the_first_images_as_averages_of_boxes(cifar10: Path)
     assert len(read_raw("cifar10-16", cifar10).train) == 5000
 
 
-def test_coding_as_jpeg_costs_what_the_page_says(real_data: Path):
+def test_error_of_jpeg_coding_is_that_of_the_page(real_data: Path):
     """`docs/how-to/import-export.md`: 4.9 grey levels, at 16 x 16, of pixels that vary by 62."""
     exact = read_raw("cifar10-16", real_data / "cifar10-mini").test
     coded = read_raw("cifar10-jpeg", real_data).test
@@ -207,7 +207,7 @@ def test_smaller_jpegs_are_the_averages_of_boxes(tmp_path: Path):
 
 
 def test_file_of_jpegs_is_decoded_by_split_and_its_part_is_the_first_images(tmp_path: Path):
-    """As many of each split as the data set has, in the order of the file."""
+    """The first images of each split, in the order of the file."""
     images = [grey(20 * number) for number in range(9)]
     write_jpegs(tmp_path, {"train": images[:5], "test": images[5:]})
     whole = read_raw("cifar10-jpeg", tmp_path)
@@ -223,7 +223,7 @@ def test_file_of_jpegs_is_decoded_by_split_and_its_part_is_the_first_images(tmp_
         assert abs(read.train.pixels[2].int() - 40).max() <= 1
 
 
-def test_real_smaller_jpegs_are_what_their_spec_says(real_data: Path):
+def test_real_smaller_jpegs_match_their_spec(real_data: Path):
     raw, spec = read_raw("cifar10-jpeg16", real_data), data_spec("cifar10-jpeg16")
     assert (len(raw.train), len(raw.test)) == (spec.train_images, spec.test_images)
     pixels = raw.train.pixels / 255
@@ -276,7 +276,7 @@ def test_normalising_constants_are_the_training_sets(name: str):
     assert float(pixels.std()) == pytest.approx(spec.std[0], abs=1e-3)
 
 
-def test_missing_files_say_what_where_and_how(tmp_path: Path):
+def test_error_for_missing_files_names_files_folder_and_command(tmp_path: Path):
     with pytest.raises(MissingDataError) as caught:
         read_raw("cifar10", tmp_path)
     for piece in ("data_batch_1", str(tmp_path), "REBENCH_DATA", "rebench data fetch cifar10"):
@@ -295,7 +295,7 @@ def test_a_data_root_in_nobodys_home_is_refused(monkeypatch):
             read_raw("cifar10", root)
 
 
-def test_pickle_that_asks_for_more_is_refused_by_name(cifar10: Path):
+def test_pickle_with_code_is_refused_by_name(cifar10: Path):
     class Evil:
         def __reduce__(self):
             return (os.system, ("true",))
@@ -316,9 +316,7 @@ def test_pickle_that_asks_for_more_is_refused_by_name(cifar10: Path):
         ({b"data": np.zeros((1, 3072), np.uint8), b"labels": [10]}, r"0\.\.9"),
     ],
 )
-def test_batches_that_are_not_what_they_should_be_are_refused(
-    cifar10: Path, content: object, message: str
-):
+def test_invalid_batches_are_refused(cifar10: Path, content: object, message: str):
     write(cifar10 / "cifar-10-batches-py/test_batch", content)
     with pytest.raises(MissingDataError, match=message):
         read_raw("cifar10", cifar10)
@@ -352,7 +350,7 @@ def test_command_check_of_a_missing_set_fails_in_one_line(tmp_path: Path, capsys
     assert "image-net.org" in complaint
 
 
-def test_command_list_says_what_is_here(cifar10: Path, capsys):
+def test_command_list_shows_which_sets_are_present(cifar10: Path, capsys):
     assert main(["data", "list", "--json", "--data-root", str(cifar10)]) == 0
     here = {row["name"]: row["here"] for row in json.loads(capsys.readouterr().out)}
     assert here["digits"]
@@ -360,6 +358,6 @@ def test_command_list_says_what_is_here(cifar10: Path, capsys):
     assert not here["cifar100"]
 
 
-def test_command_fetch_of_an_embedded_set_says_so(capsys):
+def test_command_fetch_of_an_embedded_set_is_an_error(capsys):
     assert main(["data", "fetch", "digits"]) == 1
     assert "nothing to fetch" in capsys.readouterr().err

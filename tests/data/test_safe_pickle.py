@@ -1,4 +1,4 @@
-"""The allow-list unpickler: what it reads, and every way round it that we know of."""
+"""The reader of pickles by an allow-list: accepted data, and all known attacks."""
 
 from __future__ import annotations
 
@@ -239,7 +239,7 @@ def test_file_that_is_cut_off_anywhere_is_refused():
             load(data[:stop])
 
 
-def test_what_is_deep_or_holds_itself_is_let_go_again():
+def test_deep_or_recursive_data_can_be_freed():
     for data in (b"\x80\x04]\x94h\x00a.", b"\x80\x04" + b"(" * 900 + b"t" * 900 + b"."):
         held = load(data)
         assert isinstance(held, list | tuple)
@@ -249,7 +249,7 @@ def test_what_is_deep_or_holds_itself_is_let_go_again():
 @pytest.mark.parametrize(
     "asked", [b"K\x01)R.", b"cnumpy\ndtype\n]R."], ids=["of a number", "with a list"]
 )
-def test_a_call_of_what_is_no_function_or_without_arguments_is_refused(asked):
+def test_a_call_without_a_function_or_arguments_is_refused(asked):
     with pytest.raises(UnsafeFileError, match="not a function, or without arg"):
         load(asked)
 
@@ -272,9 +272,7 @@ def test_scalars_are_read_up_to_eight_bytes_and_text_of_any_length():
 @pytest.mark.parametrize(
     ("depth", "count", "taken"), [(1000, 1, True), (1001, 1, False), (1, 4097, True)]
 )
-def test_marks_may_be_a_thousand_deep_and_containers_as_many_as_a_small_file_needs(
-    depth, count, taken
-):
+def test_depth_and_number_of_containers_are_limited(depth, count, taken):
     data = b"\x80\x04" + b"(" * depth + b"]" * count + b"t" * depth + b"."
     if taken:
         assert isinstance(load(data), tuple)
@@ -301,7 +299,7 @@ def test_containers_are_counted_by_the_size_of_the_file():
         ([1], "a list"),
     ],
 )
-def test_value_is_shown_short(value, text):
+def test_values_in_messages_are_short(value, text):
     assert shown(value) == text
 
 

@@ -1,4 +1,4 @@
-"""What a data set is said to be, and what a reader may return."""
+"""Descriptions of data sets, and checks of the results of readers."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_parts_of_odd_sets_are_halves_of_which_the_held_back_is_larger():
 
 
 def _read(monkeypatch, *, train=None, labels=(0, 9)) -> RawData:
-    """Read a data set whose reader returns these training images, and two plain ones to test."""
+    """Read a data set whose reader returns these training images, and two plain test images."""
     plain = torch.zeros(2, 3, 8, 8, dtype=torch.uint8)
     given = Images(plain if train is None else train, torch.as_tensor(labels))
     raw = RawData(train=given, test=Images(plain, torch.tensor([0, 9])))
@@ -76,13 +76,13 @@ def _read(monkeypatch, *, train=None, labels=(0, 9)) -> RawData:
         ({"train": torch.zeros(0, 3, 8, 8, dtype=torch.uint8), "labels": ()}, r"\[0, 3, 8, 8\]"),
     ],
 )
-def test_what_a_reader_returns_is_looked_at(monkeypatch, wrong, message):
+def test_results_of_a_reader_are_checked(monkeypatch, wrong, message):
     assert len(_read(monkeypatch).train) == 2
     with pytest.raises(MissingDataError, match=message):
         _read(monkeypatch, **wrong)
 
 
-def test_format_that_nobody_reads_names_those_that_are(monkeypatch):
+def test_error_for_an_unknown_format_lists_the_formats(monkeypatch):
     spec = dataclasses.replace(DIGITS, format="jpeg2000")
     monkeypatch.setattr(loading, "data_spec", lambda _: spec)
     with pytest.raises(UnknownNameError, match="unknown format 'jpeg2000' of digits; valid: jpeg"):
@@ -92,7 +92,7 @@ def test_format_that_nobody_reads_names_those_that_are(monkeypatch):
 @pytest.mark.parametrize(
     ("index", "mflops", "params_m"), [(0, 15.64737, 0.129306), (6111, 153.27297, 1.073466)]
 )
-def test_cost_is_the_benchmarks_where_no_other_size_is_named(index, mflops, params_m):
+def test_default_cost_is_that_of_the_benchmark(index, mflops, params_m):
     """As NAS-Bench-201 publishes it for CIFAR-10."""
     cost = data_spec("cifar10").cost_model().of(Cell.from_index(index))
     assert (cost.mflops, cost.params_m) == (pytest.approx(mflops), pytest.approx(params_m))

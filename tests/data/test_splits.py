@@ -87,7 +87,7 @@ def test_test_set_is_halved_by_the_benchmarks_file(real_data: Path, name: str, f
         (None, "AutoDL-Projects"),  # where it is published
     ],
 )
-def test_split_file_that_does_not_split_or_is_missing_is_named(tmp_path: Path, content, message):
+def test_invalid_or_missing_split_file_is_named(tmp_path: Path, content, message):
     (tmp_path / "splits").mkdir()
     if content is not None:
         (tmp_path / "splits/cifar100-test-split.txt").write_text(content)
@@ -102,7 +102,7 @@ def test_unknown_split_lists_those_of_the_data_set():
 
 
 @pytest.mark.parametrize(("name", "split"), [*BENCHMARK.values(), ("digits", "valid")])
-def test_parts_are_as_large_as_the_data_set_says(name: str, split: str, tmp_path: Path):
+def test_parts_have_the_sizes_of_the_spec(name: str, split: str, tmp_path: Path):
     spec = data_spec(name)
     halves = [[str(i) for i in range(first, spec.test_images, 2)] for first in (0, 1)]
     (tmp_path / "splits").mkdir()

@@ -1,4 +1,4 @@
-"""Gates: no path leads through what weighs a value, and its weights are layers all the same."""
+"""Gates: no path leads through a gate, but its weights are layers."""
 
 import re
 
@@ -29,7 +29,7 @@ def _uses(network):
 @pytest.mark.parametrize("packed", [True, False], ids=["packed", "separate"])
 def test_queries_and_keys_are_hidden_weights(packed: bool, written: bool, tracer: str):
     network = read_network(Former(packed=packed, written=written), WORDS, tracer=tracer)
-    # The embedding; in each of two blocks v and out, and two layers, each beside an identity.
+    # The embedding; in each of two blocks v and out, and two layers, each parallel to an identity.
     assert network.graph.depth_polynomial() == (0, 1, 0, 4, 0, 6, 0, 4, 0, 1)
     uses = _uses(network)
     names = ("qkv", "out") if packed else ("q", "k", "v", "out")
@@ -99,7 +99,7 @@ def test_attention_of_torch_is_read(body, tracer: str):
 
 
 @TRACERS
-def test_keys_of_other_sizes_have_projections_of_their_own(tracer: str):
+def test_keys_of_other_sizes_have_separate_projections(tracer: str):
     heads = nn.MultiheadAttention(4, 2, kdim=3, vdim=3, batch_first=True)
 
     def body(net, x):
@@ -171,7 +171,7 @@ READ = {
 
 @TRACERS
 @pytest.mark.parametrize("name", READ)
-def test_paths_lead_through_what_a_gate_weighs(name: str, tracer: str):
+def test_paths_lead_through_the_gated_value(name: str, tracer: str):
     body, expected = READ[name]
     network = _read(body, tracer, wide=nn.Linear(4, 8))
     assert network.graph.depth_polynomial() == expected
@@ -224,7 +224,7 @@ def test_a_layer_in_a_gate_is_never_the_readout_and_changes_no_depth():
 
 
 class Learned(Net):
-    """Returns, besides, a scale, what a layer makes of a learned query, and a layer's weight."""
+    """Also returns a scale, a layer's output for a learned query, and a layer's weight."""
 
     def forward(self, x):
         return super().forward(x), self.scale.exp(), self.e(self.query), self.a.weight

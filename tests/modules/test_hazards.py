@@ -1,4 +1,4 @@
-"""What is easily miscounted: each right, or the node is named and refused."""
+"""Networks that are easily miscounted: counted correctly, or refused with the name of the node."""
 
 import pytest
 import torch
@@ -117,7 +117,7 @@ def _degree(network, name, end=0):
 def test_terms_that_only_one_sum_reads_are_counted_together(tracer: str):
     network = _read(lambda net, x: net.a(x) + net.b(x) + torch.relu(net.c(x)), tracer=tracer)
     assert [_degree(network, f"{name}.weight") for name in "abc"] == [3, 3, 3]
-    # Where the inner sum is read again, it is a vertex of its own.
+    # Where the inner sum is read again, it is a separate vertex.
     network = _read(lambda net, x: (y := net.a(x) + net.b(x)) + net.c(y), tracer=tracer)
     assert [_degree(network, f"{name}.weight") for name in "abc"] == [2, 2, 2]
     assert _degree(network, "c.weight", end=1) == 2
@@ -167,7 +167,7 @@ def test_a_concatenation_adds_paths_and_no_degree(tracer: str):
         (nn.ConvTranspose2d(4, 6, 4, padding=1, stride=2, groups=2), 8),
     ],
 )
-def test_fan_in_of_convolutions_counts_what_one_output_reads(layer, fan_in: int, tracer: str):
+def test_fan_in_of_convolutions_counts_the_inputs_of_one_output(layer, fan_in: int, tracer: str):
     class Images(nn.Module):
         def __init__(self):
             super().__init__()
@@ -196,7 +196,7 @@ REFUSED = {
 
 @TRACERS
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_is_not_known_is_named_and_refused(name: str, tracer: str):
+def test_unknown_nodes_are_named_and_refused(name: str, tracer: str):
     body, node = REFUSED[name]
     with pytest.raises(UntraceableError, match=f"node '.*{node}|{node}"):
         _read(body, tracer=tracer)
@@ -247,7 +247,7 @@ def test_a_part_that_is_written_in_place_is_refused_where_the_whole_is_read(trac
 
 
 @TRACERS
-def test_paths_that_are_given_are_taken(tracer: str):
+def test_given_paths_are_used(tracer: str):
     def body(net, x):
         return net.a(x) * torch.sigmoid(net.b(net.c(x)))
 
@@ -260,7 +260,7 @@ def test_paths_that_are_given_are_taken(tracer: str):
 
 
 class Outer(nn.Module):
-    """Hands on to a module within a module, which multiplies two layers."""
+    """Calls a module inside a module, which multiplies two layers."""
 
     def __init__(self, inner):
         super().__init__()
@@ -294,7 +294,7 @@ def test_a_call_is_named_by_the_innermost_module_that_makes_it():
     assert "through node 'mul' (mul) are not known" in str(refused.value)
 
 
-def test_what_export_cannot_read_is_read_by_fx():
+def test_a_network_that_export_cannot_read_is_read_by_fx():
     class Untraced(Net):
         def forward(self, x):
             torch._dynamo.graph_break() if torch.compiler.is_exporting() else None
@@ -307,7 +307,7 @@ def test_what_export_cannot_read_is_read_by_fx():
     assert network.graph.depth_polynomial() == (0, 0, 1)
 
 
-def test_a_graph_that_nothing_sees_is_refused_with_both_reasons():
+def test_a_graph_that_no_tracer_reads_is_refused_with_both_reasons():
     class Hidden(nn.Module):
         def forward(self, x):
             return x if float(x.sum()) > 0 else -x

@@ -41,7 +41,7 @@ class Upsampler(nn.Module):
 
 
 class Pooler(nn.Module):
-    """A learned query, whose projection no data reach, and a mixing of channels by a parameter."""
+    """A learned query, whose projection reads no data, and channels mixed by a parameter."""
 
     def __init__(self, width):
         super().__init__()
@@ -85,7 +85,7 @@ def _factors(mup, make):
     groups = mup.MuSGD(model.parameters(), lr=1.0).param_groups
     rates = {id(parameter): group["lr"] for group in groups for parameter in group["params"]}
     factors = {name: rates[id(parameter)] for name, parameter in model.named_parameters()}
-    # MuReadout divides the data by the width: its weight stands for one that is that much smaller.
+    # MuReadout divides the data by the width: its weight acts like a weight smaller by this factor.
     factors["readout.weight"] /= model.readout.width_mult() ** 2
     return factors
 

@@ -14,7 +14,7 @@ X = torch.zeros(2, 5, 4)
 
 
 class Net(nn.Module):
-    """Three layers with a norm behind the first, whose result the readout and the second read."""
+    """Three layers with a norm after the first; the second layer and readout read its result."""
 
     def __init__(self, norm, *, bias=False):
         super().__init__()
@@ -101,7 +101,7 @@ OTHERS = {
 
 @TRACERS
 @pytest.mark.parametrize("name", OTHERS)
-def test_what_is_no_norm_is_counted_as_it_was_or_refused(name: str, tracer: str):
+def test_other_arithmetic_is_counted_as_before_or_refused(name: str, tracer: str):
     body, expected = OTHERS[name]
     if expected is None:
         with pytest.raises(UntraceableError, match="are not known"):

@@ -40,7 +40,7 @@ def product(*factors):
 WORDS = torch.zeros(2, 6, dtype=torch.long)
 # Each network with its polynomial, t for a layer: the readout is not counted.
 COUNTED = {
-    # A stem; five blocks of two layers beside an identity, three beside one layer.
+    # A stem; five blocks of two layers parallel to an identity, three parallel to one layer.
     "resnet-18": (ResNet(), IMAGES, product(T, *[ONE_PLUS_T2] * 5, *[T_PLUS_T2] * 3)),
     # Layer i reads all before: t (1 + t)^3 with three of them.
     "densenet": (DenseNet(), IMAGES, (0, 1, 3, 3, 1)),
@@ -48,7 +48,7 @@ COUNTED = {
     # enter, merge; or enter, down, up, merge.
     "u-net": (UNet(), IMAGES, (0, 0, 1, 0, 1)),
     "mixer": (Mixer(), IMAGES, product(T, *[ONE_PLUS_T2] * 4)),
-    # Through attention: the value's projection and the one behind it.
+    # Through attention: the projection of values and the next projection.
     "transformer": (Former(packed=True), WORDS, product(T, *[ONE_PLUS_T2] * 4)),
     "llama": (Llama(), WORDS, product(T, *[ONE_PLUS_T2] * 4)),
     "squeeze and excitation": (Excited(), IMAGES, (0, 0, 1)),
@@ -107,7 +107,7 @@ def test_a_network_that_was_read_still_pools():
 
 
 @pytest.mark.parametrize("tracer", TRACERS)
-def test_the_benchmark_s_own_network_has_the_same_polynomial(tracer: str):
+def test_the_network_of_the_benchmark_has_the_same_polynomial(tracer: str):
     pytest.importorskip("xautodl")
     for cell in _cells(3, seed=1):
         network = reference_net(cell, channels=1, cells_per_stage=1)
@@ -116,10 +116,10 @@ def test_the_benchmark_s_own_network_has_the_same_polynomial(tracer: str):
 
 @pytest.mark.slow
 def test_every_third_kind_of_cell_has_its_polynomial():
-    """A kernel's size and a pooling change no path: of cells alike but for these one is built.
+    """Kernel sizes and pooling change no path: of cells that differ only in these, one is built.
 
-    Which one is drawn, so that all operations stand on every edge; of these every third is built,
-    in the benchmark's shuffled order.
+    The cell is drawn at random, so every operation occurs on every edge. Every third group of
+    cells, in the benchmark's shuffled order, is built.
     """
     same = {CONV_1X1: CONV_3X3, AVG_POOL: SKIP}
     alike = defaultdict(list)

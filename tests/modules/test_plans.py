@@ -1,4 +1,4 @@
-"""What a plan says, does and keeps: rates, init, one step, JSON, compiled modules."""
+"""Plans: rates, init, one step, JSON, compiled modules."""
 
 import copy
 import itertools
@@ -46,12 +46,12 @@ def rows(plan):
 def test_topology_scales_the_rate_by_the_cubed_depths_of_all_paths(depth: int):
     plan = rebench.plan(mlp(depth=depth), X, base=mlp(depth=1), base_lr=0.2)
     assert plan.learning_rate == pytest.approx(0.2 * depth**-1.5)
-    # Three convolutions deep: 2, 3, 4 layers once, 3, 3 and 1 times; 1 beside a base of one layer.
+    # By hand: paths of 1, 2, 3, 4 layers, 1, 3, 3 and 1 times, relative to a base of one layer.
     dense = rebench.plan(DenseNet(), IMAGES, base_lr=0.2, base=DenseNet(layers=0))
     assert dense.learning_rate == pytest.approx(0.2 / math.sqrt(1 + 3 * 8 + 3 * 27 + 64))
 
 
-def test_without_a_base_the_network_is_its_own():
+def test_the_default_base_is_the_network_itself():
     plan = rebench.plan(mlp(), X, base_lr=0.3)
     assert plan.learning_rate == pytest.approx(0.3)
     assert rebench.plan(mlp(), X, rule="topology(base_lr=0.7)").learning_rate == pytest.approx(0.7)
@@ -105,7 +105,7 @@ def test_exact_is_the_law_of_graph_networks():
     assert plan.learning_rate == pytest.approx(0.1 * math.sqrt(squared[0] / squared[1]))
 
 
-def test_one_step_moves_what_the_rule_says_it_does():
+def test_one_step_moves_all_graphs_as_far_as_the_base():
     """Monte Carlo: at the rates of `exact` one step moves deep and branched graphs as the base.
 
     The law's setting: one data point, residual 1, a readout of order 1 / n, n large.
@@ -145,7 +145,7 @@ def _moved(network, rate, data):
     return float(change.square().mean()) / 1e-6
 
 
-def test_check_shows_the_movement_of_each_layer_beside_the_base():
+def test_check_shows_the_movement_of_each_layer_and_of_the_base():
     batch = (torch.randn(8, 6, generator=generator()), torch.arange(8) % 3)
     network, base = mlp(depth=3), mlp(depth=2)
     plan = rebench.plan(network, X, base=base, base_lr=0.1, rule="fixed")
@@ -181,7 +181,7 @@ def test_one_step_measures_both_networks():
     assert from_file.learning_rate == plan.learning_rate
 
 
-def test_init_has_the_deviation_that_the_plan_says():
+def test_init_has_the_deviation_of_the_plan():
     network = ResNet(width=16)
     nn.init.constant_(network.stem[1].weight, 5)
     plan = rebench.plan(network, IMAGES, rule="topology(degree=target-live)")
@@ -247,7 +247,7 @@ def test_a_normalisation_has_a_gain_and_a_shift(norm):
     }  # fmt: skip
 
 
-def test_explain_says_roles_and_the_rates_of_directions():
+def test_explain_shows_roles_and_effective_rates():
     network = ResNet()
     plan = rebench.plan(network, IMAGES, base_lr=0.1, weight_decay=5e-4)
     frame = plan.explain().set_index("name")
@@ -303,7 +303,7 @@ def test_path_counts_are_exact_in_frames_and_json():
     assert Plan.from_json(plan.to_json()).parameters[-1].paths == 2**70
 
 
-def test_a_used_again_weight_and_other_parameters_are_told_apart():
+def test_roles_of_a_reused_weight_and_of_other_parameters():
     class Net(nn.Module):
         def __init__(self):
             super().__init__()
@@ -334,7 +334,7 @@ def test_a_used_again_weight_and_other_parameters_are_told_apart():
     }
     assert named["again.weight"].paths == 2  # one path, twice
     assert "used 2 times" in named["again.weight"].why
-    # The source rule asks 2 / 6 of both uses, by the target 1 / 6 of the one that is added.
+    # The source rule gives 2 / 6 for both uses; the target rule gives 1 / 6 for the added use.
     plan = rebench.plan(network, X, rule="topology(degree=target-live)")
     assert rows(plan)["again.weight"].std == pytest.approx(math.sqrt(1 / 6))
     before = network.position.clone()

@@ -34,7 +34,7 @@ class Odd(nn.Module):
         self.gn2 = nn.GroupNorm(2, 4)
         self.curved = nn.Conv2d(4, 4, bias=False, **conv)  # a GELU sees its scale
         self.bn2 = nn.BatchNorm2d(4)
-        self.late = nn.Conv2d(4, 4, **conv)  # a ReLU stands between its bias and normalisation
+        self.late = nn.Conv2d(4, 4, **conv)  # a ReLU is between its bias and normalisation
         self.bn3 = nn.BatchNorm2d(4)
         self.pair = nn.ModuleList(nn.Conv2d(4, 2, bias=False, **conv) for _ in range(2))
         self.gn3 = nn.GroupNorm(1, 4)  # compares the two parts
@@ -121,13 +121,13 @@ def test_the_odd_network_shows_both():
     assert marked == {"plain.weight", "biased.weight", "grouped.weight"}
 
 
-def test_written_norms_settle_what_is_before_them():
+def test_explicit_norms_make_weights_before_them_scale_invariant():
     marked = {
         use.weight.name
         for use in read_network(Llama(), torch.zeros(2, 6, dtype=torch.long)).uses
         if use.normalised
     }
-    # Queries and keys by their own norms; what is linear in the value or in the up-projection.
+    # Queries and keys by their norms; layers that are linear in the value or the up-projection.
     names = ("q", "k", "v", "out", "up", "down")
     assert marked == {f"blocks.{place}.{name}.weight" for place in (0, 1) for name in names}
 

@@ -2,7 +2,7 @@
 
 `cells.classes` derives the partitions symbolically. Here a cell is run: the weights of every
 convolution are drawn from a generator seeded by the term that the convolution computes, a text
-made by this file's own recursion, so that equal terms have equal weights wherever they stand.
+made by a recursion in this file, so that equal terms have equal weights on every edge.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ INPUT = torch.randn(2, 2, 4, 4, generator=torch.Generator().manual_seed(0), dtyp
 
 
 def terms(cell: Cell) -> list[str]:
-    """What each edge computes, as text; empty where it is zero. Skips stand for their source."""
+    """Return the term of each edge as text, empty for zero. A skip is its source."""
     op10, op20, op21, op30, op31, op32 = cell.ops
 
     def through(op: int, value: list[str]) -> list[str]:
@@ -40,7 +40,7 @@ def terms(cell: Cell) -> list[str]:
 
 
 def randomise(layer: ConvBN, seed: int | str) -> None:
-    """Give weights and statistics values that `seed` and their names alone decide."""
+    """Set weights and statistics to values that depend only on `seed` and their names."""
     for name, value in (*layer.named_parameters(), *layer.named_buffers()):
         if value.is_floating_point():
             generator = torch.Generator().manual_seed(zlib.crc32(f"{seed} {name}".encode()))
@@ -56,7 +56,7 @@ def output(cell: Cell) -> torch.Tensor:
         for layer, term, edge in zip(block.layers, terms(cell), EDGES, strict=True):
             if isinstance(layer, ConvBN):
                 randomise(layer, term)
-                if edge not in live:  # what sees zeros shall give zeros, not the bias behind it
+                if edge not in live:  # an edge from a zero vertex gives zero, without the bias
                     layer.op[2].bias.zero_()
                     layer.op[2].running_mean.zero_()
         return block(INPUT)
@@ -85,7 +85,7 @@ def test_different_exact_classes_without_pools_compute_differently():
 
 
 @pytest.mark.slow
-def test_what_joins_exact_classes_is_linear_pooling_alone():
+def test_only_linear_pooling_joins_exact_classes():
     """The partition does not use that pool(a) + pool(b) = pool(a + b); nothing else is left out."""
     cells = [Cell.from_index(index) for index in random.Random(5).sample(range(15_625), 4000)]
     outputs = np.stack([output(cell).numpy().ravel() for cell in cells])

@@ -92,7 +92,7 @@ def assert_same(nets: list[nn.Module], stack: Stacked, tolerance: float) -> None
 @pytest.mark.parametrize("build", [TinyNet, reference_net])
 @pytest.mark.parametrize("shared", [True, False], ids=["shared", "own-images"])
 @pytest.mark.parametrize("cell", CELLS, ids=lambda cell: cell.code)
-def test_training_equals_lone_networks_in_double_precision(cell, shared, build):
+def test_training_equals_single_networks_in_double_precision(cell, shared, build):
     """Rounding cannot hide a wrong term here; rates are large and batches small."""
     nets = [net.double() for net in networks(cell, build)]
     stack = Stacked.from_nets(nets)
@@ -104,7 +104,7 @@ def test_training_equals_lone_networks_in_double_precision(cell, shared, build):
     torch.testing.assert_close(stack.eval()(images), torch.stack(expected), rtol=0, atol=1e-8)
 
 
-def test_diverged_copy_leaves_the_others_alone():
+def test_diverged_copy_does_not_change_the_others():
     nets = networks(CELLS[1])
     with torch.no_grad():
         nets[1].stem[0].weight.fill_(float("nan"))
@@ -119,7 +119,7 @@ def test_diverged_copy_leaves_the_others_alone():
         assert parameter.grad is None or parameter.grad[0].isfinite().all()
 
 
-def test_unstack_returns_what_was_stacked():
+def test_unstack_returns_the_stacked_states():
     nets = networks(CELLS[2])
     for net, state in zip(nets, Stacked.from_nets(nets).unstack(), strict=True):
         expected = net.state_dict()
@@ -174,6 +174,6 @@ def test_padding_stride_and_bias_are_stacked():
         ([nn.Sequential(nn.Conv2d(4, 4, 3, padding_mode="circular"))], "zero padding"),
     ],
 )
-def test_what_cannot_be_stacked_is_refused(nets, message):
+def test_networks_that_cannot_be_stacked_are_refused(nets, message):
     with pytest.raises(InputError, match=message):
         Stacked.from_nets(nets)

@@ -27,8 +27,8 @@ CELLS = [
     *map(
         Cell.parse,
         (
-            "1_11_111",  # skips alone
-            "4_44_444",  # pools alone: pooled values shared
+            "1_11_111",  # only skips
+            "4_44_444",  # only pools: pooled values are shared
             "2_33_333",
             "3_22_222",
             "0_00_000",  # no path: the output is zero
@@ -215,7 +215,7 @@ def test_networks_can_be_copied_and_pickled():
 
 
 @pytest.mark.parametrize("cell", [11, "11", str(Cell.from_index(11)), Cell.from_index(11).code])
-def test_network_is_built_of_whatever_names_a_cell(cell):
+def test_network_accepts_every_name_of_a_cell(cell):
     assert TinyNet(cell, **SMALL).cell == Cell.from_index(11)
 
 
@@ -231,13 +231,13 @@ def _with_gradient(operation, images: torch.Tensor) -> tuple[torch.Tensor, torch
     values = images.clone().requires_grad_()
     results = operation(values)
     loss = (results * torch.linspace(-1, 2, results.shape[-1])).sum()
-    # As it comes: `backward` would lay it out as the values lie.
+    # `backward` would change the layout to that of the values.
     return results, *torch.autograd.grad(loss, values)
 
 
 @pytest.mark.parametrize("operation", PLAIN)
 @pytest.mark.parametrize("shape", [(3, 5, 8, 8), (2, 16, 4, 6), (2, 3, 5, 7), (1, 40, 1, 1)])
-def test_what_is_done_to_channels_equals_torchs_to_the_bit(operation, shape):
+def test_averages_have_the_same_bits_as_pytorchs(operation, shape):
     # Sums of nine numbers are rounded otherwise in bf16.
     exact = [torch.float32] + [torch.bfloat16] * (operation is not average_of_neighbours)
     for dtype in exact:
@@ -250,14 +250,14 @@ def test_what_is_done_to_channels_equals_torchs_to_the_bit(operation, shape):
 @pytest.mark.parametrize(
     ("average", "lies"), [(average_of_pixels, True), (PLAIN[average_of_pixels], False)]
 )
-def test_gradient_of_a_mean_of_pixels_lies_in_memory_as_they_do(average, lies):
+def test_gradient_of_a_mean_of_pixels_keeps_their_layout(average, lies):
     images = torch.randn(3, 5, 8, 8).contiguous(memory_format=torch.channels_last)
     _, gradient = _with_gradient(average, images)
     assert gradient.is_contiguous(memory_format=torch.channels_last) is lies
 
 
 @pytest.mark.parametrize("copies", [1, 2])
-def test_kernels_with_fixed_statistics_give_what_the_normalisation_would(copies, monkeypatch):
+def test_kernels_with_folded_statistics_equal_the_normalisation(copies, monkeypatch):
     nets = [TinyNet(284, **SMALL).eval() for _ in range(copies)]
     for parameters in (itertools.chain(net.parameters(), net.buffers()) for net in nets):
         for values in parameters:

@@ -12,8 +12,8 @@ from rebench.recipes import make_recipe
 from rebench.recipes.am_mup import minimal_depth
 
 # Shortest path of the network with five cells a stage, by hand: stem and two shortcuts, 3 layers,
-# with the addition behind each shortcut 5; and 15 times what a cell's shortest path has of layers,
-# and of layers and vertices where edges meet.
+# with the addition after each shortcut 5; and 15 times the layers on a cell's shortest path, or its
+# layers and the vertices where edges meet.
 LAYERS = {
     "1_01_001": 3,
     "0_00_300": 18,
@@ -77,8 +77,8 @@ def test_minimal_depth_equals_the_shortest_of_all_routes():
 
 
 def test_only_cells_of_one_path_without_convolutions_keep_the_base_rate():
-    # By hand: of the one-path cells, those of skips and pools alone. Layers alone would leave the
-    # base rate to every cell with a path of skips and pools.
+    # By hand: the one-path cells with only skips and pools. If only layers counted, every cell with
+    # a path of skips and pools would keep the base rate.
     cells = [cell for cell in all_cells() if cell.depth_polynomial()]
     kept = dict.fromkeys((True, False), 0)
     for additions in kept:
@@ -103,7 +103,7 @@ def test_records_from_before_additions_counted_are_no_records_of_this_rule(addit
         ("3_33_333", {}, 2, 1),  # no skip path: only the two reduction blocks are residual
         ("3_33_133", {}, 2 + 15, 2 + 15),
         ("3_33_133", {"residual_blocks": 4}, 4, 4),
-        ("1_01_001", {}, 2, None),  # nothing runs beside the skips
+        ("1_01_001", {}, 2, None),  # nothing is parallel to the skips
     ],
 )
 def test_branches_are_divided_by_the_number_of_blocks(code, parameters, blocks, edge_blocks):
@@ -116,7 +116,7 @@ def test_branches_are_divided_by_the_number_of_blocks(code, parameters, blocks, 
         assert inits[layer.name].std == pytest.approx(math.sqrt(variance))
 
 
-def test_a_graph_code_has_one_block_or_as_many_as_are_given():
+def test_a_graph_code_has_one_block_or_the_given_number():
     graph = DagCode.parse("2_12_002")
     assert make_recipe("am-mup").count_blocks(graph) == 1
     assert make_recipe("am-mup", residual_blocks=7).count_blocks(graph) == 7

@@ -1,4 +1,4 @@
-"""What every registered recipe promises."""
+"""Contract of every registered recipe."""
 
 import contextlib
 import dataclasses
@@ -81,7 +81,7 @@ def test_the_rules_load_and_answer_without_torch():
 
 @pytest.mark.parametrize("name", recipe_names())
 class TestEveryRecipe:
-    def test_says_what_it_is(self, name: str):
+    def test_has_a_name_a_summary_and_a_paper(self, name: str):
         recipe = make_recipe(name)
         assert recipe.name == name
         assert recipe.summary
@@ -123,7 +123,7 @@ class TestEveryRecipe:
             found = recipe.hyperparameters(graph).learning_rate
             assert base is None or found == pytest.approx(base, rel=1e-12)
 
-    def test_init_is_the_generator_s_alone(self, name: str):
+    def test_init_depends_only_on_the_generator(self, name: str):
         cell = Cell.parse("3_33_333")
         states = []
         for seed, unrelated in ((5, 0), (5, 1), (6, 0)):
@@ -137,7 +137,7 @@ class TestEveryRecipe:
         assert not torch.equal(states[0]["stem.0.weight"], states[2]["stem.0.weight"])
 
     @pytest.mark.parametrize("graph", NO_PATHS, ids=str)
-    def test_graph_without_a_path_has_a_rate_or_is_refused_as_such(self, name: str, graph):
+    def test_graph_without_a_path_has_a_rate_or_is_refused(self, name: str, graph):
         recipe = make_recipe(name)
         try:
             rate = recipe.hyperparameters(graph).learning_rate
@@ -149,7 +149,7 @@ class TestEveryRecipe:
             recipe.apply_init(_net(graph), graph, torch.Generator().manual_seed(0))
 
 
-def test_rules_of_the_paths_alone_refuse_a_graph_without_one():
+def test_rules_that_need_a_path_refuse_a_graph_without_a_path():
     for graph in NO_PATHS:
         for name in ("topology", "topology-lr", "topology-init", "topology-exact", "paths",
                      "am-mup", "fsc", "one-step"):  # fmt: skip

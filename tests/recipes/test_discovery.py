@@ -12,7 +12,7 @@ from packages import install
 from support import PROJECT
 
 RULE = '''
-"""A rule of the user's: half the base rate, whatever the graph."""
+"""A rule of a user: half the base rate for every graph."""
 
 import dataclasses
 from typing import ClassVar

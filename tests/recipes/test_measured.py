@@ -1,4 +1,4 @@
-"""Recipes that look at the network: one-step and fsc."""
+"""Recipes that measure the network: one-step and fsc."""
 
 import pytest
 import torch
@@ -130,7 +130,7 @@ def test_measured_rules_give_the_reference_network_the_same_rates():
             assert factor == pytest.approx(found[1].layer_multipliers[key], rel=1e-3)
 
 
-def test_one_step_works_for_a_network_that_cannot_be_rebuilt_if_told_the_base():
+def test_one_step_works_with_a_given_base_movement_for_any_network():
     torch.manual_seed(0)
     net, x, y = Plain(), torch.randn(9, 6), torch.arange(9) % 4
     with pytest.raises(InputError, match="base_movement must be given for Plain"):

@@ -39,7 +39,7 @@ def test_label_is_read_back(name, parameters):
         pytest.param(f"fixed(lr={'[' * 100_000})", r"a number, got '.{10,40}'$", id="([[[)"),
     ],
 )
-def test_bad_text_says_what_was_expected(text: str, message: str):
+def test_error_for_bad_text_names_the_accepted_form(text: str, message: str):
     with pytest.raises(InputError, match=message):
         parse_recipe(text)
 
@@ -51,7 +51,7 @@ def test_list_names_every_recipe(capsys):
     assert all(row["paper"] and row["rule"] for row in rows)
 
 
-def test_show_says_where_the_rate_comes_from(capsys):
+def test_show_explains_the_rate(capsys):
     assert main(["recipe", "show", "topology(degree=target)", "3_33_333", "--json"]) == 0
     page = json.loads(capsys.readouterr().out)
     assert page["learning_rate"] == pytest.approx(0.46 / 126**0.5)  # 2, 3, 3, 4 cubed
@@ -112,7 +112,7 @@ def test_show_prints_the_range_of_different_multipliers(capsys):
     assert [float(row[-3]), float(row[-1])] == pytest.approx(both, abs=0.05)
 
 
-# What each rule looks at besides the graph. There are 1,437 digits to train on.
+# Inputs of each rule in addition to the graph. There are 1,437 digits to train on.
 LOOKED_AT = {
     "topology": None,
     "mup(base_width=2)": "from the graph and the network's width",
@@ -121,7 +121,7 @@ LOOKED_AT = {
 
 
 @pytest.mark.parametrize("recipe", LOOKED_AT)
-def test_show_says_what_was_looked_at(recipe: str, capsys):
+def test_show_names_the_images_of_a_measured_rule(recipe: str, capsys):
     size = [*SIZE, "--set", "protocol.batch_size=2000", "--seed", "3"]
     assert main(["recipe", "show", recipe, "11", *size]) == 0
     page = capsys.readouterr().out

@@ -1,9 +1,9 @@
 """Signal propagation at init, in real networks without normalisation.
 
-Two conventions, two rules: with the ReLU before the weights the target's in-degree keeps every
-vertex at the same mean square; with it after them the source's in-degree, corrected by the mean of
-the ReLU, keeps every pre-activation. What the other rules do is recorded as it is, worked out by
-hand: a diamond's last vertex sums two branches, a bottleneck is two diamonds in a row.
+If the ReLU is before the weights, the target's in-degree keeps every vertex at the same mean
+square. If it is after them, the source's in-degree, corrected by the mean of the ReLU, keeps every
+pre-activation. The effects of the other rules were computed by hand: the last vertex of a diamond
+sums two branches; a bottleneck is two diamonds in a row.
 """
 
 import math
@@ -109,7 +109,7 @@ def test_source_degree_with_the_relu_s_mean_is_flat_after(code: str):
     [
         (CHAIN, [1, 1, 1, 1]),
         (DIAMOND, [1, 1, 1, 2]),  # two branches, each of variance 1
-        (BOTTLENECK, [1, 1, 1, 2, 1, 1, 2]),  # what was doubled is halved by the next layer
+        (BOTTLENECK, [1, 1, 1, 2, 1, 1, 2]),  # the next layer halves the doubled variance
     ],
 )
 def test_source_degree_before_doubles_where_branches_meet(code: str, expected: list[float]):
@@ -133,7 +133,7 @@ def test_degrees_without_the_relu_s_mean_after(degree: str, expected: list[float
 # With skips nothing is flat: their terms add up coherently. Scaled by d^-1/2 they keep the norm.
 @pytest.mark.parametrize("scale_skips", [False, True])
 @pytest.mark.parametrize("code", ["2_12_112", "1_21_022"])
-def test_skips_grow_as_the_recursion_says_and_scaled_ones_are_flat(code: str, scale_skips: bool):
+def test_skips_grow_as_in_the_recursion_and_scaled_skips_are_flat(code: str, scale_skips: bool):
     graphs = Graphs.of([DagCode.parse(code)], scale_skips=scale_skips)
     exact = exact_update(graphs, degree_gains(graphs, "target")).forward[0] / 2
     graph, rule, rows = (DagCode.parse(code), make_recipe("topology-exact"), [])

@@ -1,4 +1,4 @@
-"""What a trial is said to have taken, and when its state is saved; by clocks of the tests' own."""
+"""Costs in a trial's record, and the times of checkpoints, measured with artificial clocks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rebench.train.record import Progress
 
 
 class Clock:
-    """Stands still unless it is told to go on; with a tick it goes on at every look."""
+    """A clock that advances only when set, or by a tick at every reading."""
 
     def __init__(self, tick: float = 0.0) -> None:
         self.now, self._tick = 0.0, tick
@@ -34,7 +34,7 @@ class Clock:
     perf_counter = monotonic
 
 
-def test_time_of_a_stack_is_shared_by_its_trials_and_foretells_the_rest(monkeypatch, tmp_path):
+def test_time_of_a_stack_is_divided_among_its_trials_and_predicts_the_rest(monkeypatch, tmp_path):
     """Training takes a second an epoch, evaluation another; 100 images are seen."""
     monkeypatch.setattr(looping, "time", Clock(1.0))
     reports = []
@@ -73,13 +73,13 @@ def test_time_of_a_stack_is_shared_by_its_trials_and_foretells_the_rest(monkeypa
     [
         # Each question takes 25 s: one after each of four steps, and one when the epoch is over.
         (10.0, [(0, 3), (5, 2), (8, 0)]),
-        # 126.6 s are six questions after each save, which is followed by one of its own.
+        # 126.6 s are six questions after each save; each save is followed by another question.
         (2.11, [(0, 3), (2, 0), (3, 1), (4, 2), (5, 3), (7, 0), (8, 0)]),
         (2.0, [*((epoch, 3) for epoch in range(8)), (8, 0)]),
         (0.5, [(0, 2), (1, 0), (1, 2), (2, 0)]),
     ],
 )
-def test_state_is_saved_after_a_minute_and_then_as_often_as_asked(
+def test_state_is_saved_after_a_minute_and_then_at_the_given_interval(
     monkeypatch, tmp_path, minutes, places
 ):
     clock, saved = Clock(), []
@@ -111,7 +111,7 @@ def test_state_is_saved_after_a_minute_and_then_as_often_as_asked(
         RuntimeError("could not create a primitive"),
     ],
 )
-def test_too_little_memory_is_one_line_and_other_errors_are_themselves(error):
+def test_too_little_memory_is_one_line_and_other_errors_are_unchanged(error):
     def fail(_: object) -> None:
         raise error
 
@@ -132,7 +132,7 @@ def test_rate_follows_its_warm_up_and_its_schedule():
         assert factors == pytest.approx([0.25, 0.5, 0.75, *rest], rel=1e-12)
 
 
-def test_switches_for_speed_are_these_where_none_is_given():
+def test_defaults_of_the_switches_for_speed():
     told = {"channels_last": True, "deterministic": True, "keep_memory": True}
     told |= {"compile": False, "cuda_graphs": False, "eval_batch_size": 250}
     assert dataclasses.asdict(Speed()) == told
@@ -153,7 +153,7 @@ def test_two_newest_states_of_a_trial_are_kept(tmp_path: Path):
 
 
 @pytest.mark.parametrize("deterministic", [True, False])
-def test_cudnn_is_deterministic_or_looks_for_the_fastest_inside_alone(deterministic):
+def test_cudnn_is_deterministic_or_fastest_only_within_the_context(deterministic):
     names = ("enabled", "benchmark", "deterministic", "allow_tf32")
     before = [getattr(torch.backends.cudnn, name) for name in names]
     with numerics(Speed(deterministic=deterministic)):
@@ -162,6 +162,6 @@ def test_cudnn_is_deterministic_or_looks_for_the_fastest_inside_alone(determinis
     assert [getattr(torch.backends.cudnn, name) for name in names] == before
 
 
-def test_rate_of_images_is_a_number_where_no_time_has_passed():
+def test_images_per_second_are_finite_after_no_time():
     assert Progress(started="", images=5).images_per_s == pytest.approx(5e9)
     assert Progress(started="", images=6, seconds=2.0).images_per_s == 3.0

@@ -38,7 +38,7 @@ def caught(caplog):
         (2, 2, 2),
     ],
 )
-def test_stopped_anywhere_and_taken_up_gives_the_same_bits(tmp_path: Path, stops: tuple[int, ...]):
+def test_stopped_and_resumed_trials_have_the_same_bits(tmp_path: Path, stops: tuple[int, ...]):
     trial = make_trial(epochs=max(2, len(stops)))
     (whole,) = train([trial], few_digits())
     for steps in stops:
@@ -92,7 +92,7 @@ def _make_folder(file: Path) -> None:
         _make_folder,
     ],
 )
-def test_checkpoint_that_cannot_be_loaded_is_set_aside_and_the_one_before_used(
+def test_damaged_checkpoint_is_renamed_and_the_previous_checkpoint_is_used(
     tmp_path: Path, caught, damage
 ):
     trial = make_trial(epochs=3)
@@ -142,7 +142,7 @@ SPOILT = {
 
 
 @pytest.mark.parametrize("name", SPOILT)
-def test_spoilt_checkpoint_is_not_used_and_it_is_said_why(tmp_path: Path, caught, name: str):
+def test_invalid_checkpoint_is_not_used_and_the_log_says_why(tmp_path: Path, caught, name: str):
     spoil, said = SPOILT[name]
     interrupt([make_trial()], 1, checkpoint_dir=tmp_path)
     (file,) = (tmp_path / make_trial().trial_id).iterdir()
@@ -173,7 +173,7 @@ def test_leftover_of_a_broken_write_is_ignored(tmp_path: Path):
 def _train_until_done(
     folder: str, seeds: list[int], stack: int, killed_after: float | None
 ) -> None:
-    """Train; once every trial has a new checkpoint, live for so many seconds of work, if told."""
+    """Train; if `killed_after` is given, end after this time of work with new checkpoints."""
     torch.set_num_threads(1)
     trials = [make_trial(seed, epochs=12) for seed in seeds]
     waiting = {trial.trial_id: _checkpoints(Path(folder, trial.trial_id)) for trial in trials}

@@ -1,4 +1,4 @@
-"""A step away from the CPU: all it needs lies on its device, and nothing is read back.
+"""A step on another device: all tensors are on the device, and nothing is copied to the host.
 
 No GPU is needed. The tensors are PyTorch's fake ones on the device "meta": they have shapes and
 a device and no values, so mixing two devices fails, and so does asking for a value.
@@ -55,7 +55,7 @@ def start(monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
         yield begin
 
 
-# Cell 6 has a convolution of zeros, whose bias alone is computed, and both cells pool.
+# Cell 6 has a convolution of zeros, of which only the bias is computed; both cells pool.
 @pytest.mark.parametrize(
     ("cell", "copies", "network"),
     [
@@ -115,7 +115,7 @@ def test_peak_memory_is_of_the_trial_and_not_of_the_process_before_it():
     assert second.cost.peak_memory_mib <= first.cost.peak_memory_mib - 256
 
 
-def test_peak_memory_of_a_gpu_is_what_torch_allocated_in_mib(monkeypatch: pytest.MonkeyPatch):
+def test_peak_memory_of_a_gpu_is_the_memory_that_torch_allocated(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda _: 3 * 2**20 + 2**18)
     assert peak_memory_mib(torch.device("cuda")) == 3.2
 

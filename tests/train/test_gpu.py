@@ -18,9 +18,7 @@ pytestmark = [
 
 @pytest.mark.parametrize("cuda_graphs", [False, True])
 @pytest.mark.parametrize("stack", [1, 3])
-def test_run_stopped_and_taken_up_gives_the_same_bits(
-    tmp_path: Path, stack: int, cuda_graphs: bool
-):
+def test_stopped_and_resumed_run_has_the_same_bits(tmp_path: Path, stack: int, cuda_graphs: bool):
     trials = [make_trial(seed) for seed in range(stack)]
     options = {"device": "cuda", "stack": stack, "speed": Speed(cuda_graphs=cuda_graphs)}
     whole = train(trials, few_digits(), **options)

@@ -1,4 +1,4 @@
-"""Our trainer learns what the benchmark's own loop learns, within the noise of the seeds."""
+"""The trainer reaches the accuracy of the benchmark's loop, within the noise of the seeds."""
 
 from __future__ import annotations
 

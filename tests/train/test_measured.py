@@ -1,4 +1,4 @@
-"""Recipes that look at the network: their rates come from its first batch, and survive a stop."""
+"""Recipes that measure the network on its first batch, also after an interruption."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SGD against PyTorch's own, alone and stacked."""
+"""SGD against PyTorch's SGD, single and stacked."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def sgd_of(parameters: dict[str, nn.Parameter], protocol: Protocol, copies: int 
 
 
 def torch_result(protocol: Protocol, rates: dict[str, list[float]], copy: int, steps: int):
-    """What torch.optim.SGD makes of the same gradients, each parameter in its own group."""
+    """Return the result of torch.optim.SGD for the same gradients, one group for each parameter."""
     parameters = {
         "a": nn.Parameter(gradients((3, 2), -1, copy)),
         "b": nn.Parameter(gradients((4,), -2, copy)),
@@ -47,7 +47,7 @@ def torch_result(protocol: Protocol, rates: dict[str, list[float]], copy: int, s
 
 
 @pytest.mark.parametrize(("nesterov", "momentum"), [(True, 0.8), (False, 0.8), (False, 0.0)])
-def test_lone_network_moves_as_torch_moves_it(nesterov: bool, momentum: float):
+def test_single_network_moves_as_in_torch(nesterov: bool, momentum: float):
     protocol = Protocol(nesterov=nesterov, momentum=momentum, weight_decay=0.01)
     parameters = {
         "a": nn.Parameter(gradients((3, 2), -1, 0)),
@@ -86,7 +86,7 @@ def test_stacked_copies_move_each_at_its_own_rate():
             assert torch.allclose(parameters[name][copy], expected[name], rtol=1e-12)
 
 
-def test_parameter_without_gradient_is_left_alone():
+def test_parameter_without_gradient_does_not_change():
     dead = nn.Parameter(torch.ones(3))
     sgd = sgd_of({"dead": dead}, Protocol(weight_decay=0.1))
     sgd.set_rates([1.0])
@@ -94,7 +94,7 @@ def test_parameter_without_gradient_is_left_alone():
     assert dead.tolist() == [1, 1, 1]
 
 
-def test_momentum_is_saved_and_taken_up_copy_by_copy():
+def test_momentum_is_saved_and_loaded_for_each_copy():
     def stepped(steps: int) -> tuple[nn.Parameter, StackedSGD]:
         value = nn.Parameter(torch.ones(2, 3, dtype=torch.float64))
         sgd = sgd_of({"w": value}, Protocol(), 2)

@@ -1,4 +1,4 @@
-"""Several trials as one network: the same as alone, up to rounding, and safe from each other."""
+"""Several trials as one network: equal to single trials up to rounding, and independent."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def caught(caplog):
     "cell",
     [pytest.param(0, marks=pytest.mark.slow), 11, pytest.param(284, marks=pytest.mark.slow), 6111],
 )
-def test_stacked_curves_equal_those_alone(cell: int):
+def test_stacked_curves_equal_those_of_single_trials(cell: int):
     trials = [gentle(0, cell=cell), gentle(1, cell=cell), gentle(0, 0.02, cell=cell)]
     stacked = train(trials, few_digits(), stack=3)
     for trial, record in zip(trials, stacked, strict=True):
@@ -63,19 +63,17 @@ def test_evaluation_leaves_training_as_it_was_and_is_of_all_images(copies: int):
 @pytest.mark.parametrize(
     "steps", [pytest.param(1, marks=pytest.mark.slow), 4, pytest.param(6, marks=pytest.mark.slow)]
 )
-def test_stack_stopped_and_taken_up_gives_the_same_bits(tmp_path: Path, steps: int):
+def test_stopped_and_resumed_stack_has_the_same_bits(tmp_path: Path, steps: int):
     trials = [make_trial(0), make_trial(1), make_trial(2)]
     whole = train(trials, few_digits(), stack=3)
     interrupt(trials, steps, checkpoint_dir=tmp_path, stack=3)
-    # taken up as it was, whatever is asked for now and in whatever order
+    # The former stack resumes, regardless of the new stack size and order.
     resumed = train(trials[::-1], few_digits(), checkpoint_dir=tmp_path, stack=1)[::-1]
     assert [record.outcome for record in resumed] == [record.outcome for record in whole]
     assert [record.cost.stack for record in resumed] == [3, 3, 3]
 
 
-def test_stack_whose_newest_files_are_not_all_there_goes_back_to_what_all_share(
-    tmp_path: Path, caught
-):
+def test_stack_resumes_from_the_newest_checkpoint_that_all_trials_share(tmp_path: Path, caught):
     trials = [make_trial(0, epochs=4), make_trial(1, epochs=4)]
     whole = train(trials, few_digits(), stack=2)
     for steps in (9, 2):
@@ -86,7 +84,7 @@ def test_stack_whose_newest_files_are_not_all_there_goes_back_to_what_all_share(
     assert [record.outcome for record in resumed] == [record.outcome for record in whole]
 
 
-def test_stack_of_which_not_all_have_a_file_begins_anew_together(tmp_path: Path):
+def test_stack_without_a_shared_checkpoint_starts_again_together(tmp_path: Path):
     trials = [make_trial(0), make_trial(1), make_trial(2)]
     whole = train(trials, few_digits(), stack=3)
     interrupt(trials, 4, checkpoint_dir=tmp_path, stack=3)
@@ -96,7 +94,7 @@ def test_stack_of_which_not_all_have_a_file_begins_anew_together(tmp_path: Path)
     assert [record.cost.stack for record in again] == [3, 3, 3]
 
 
-def test_diverging_copy_leaves_the_others_alone():
+def test_diverging_trial_does_not_change_the_others():
     good, bad = make_trial(0, epochs=3), gentle(1, 1e30, epochs=3)
     neighbours = train([good, make_trial(1, epochs=3)], few_digits(), stack=2)
     records = train([good, bad], few_digits(), stack=2)
@@ -123,7 +121,7 @@ def test_records_come_in_the_order_of_the_trials():
 
 
 def train_in_little_memory(folder: str, count: int, channels: int) -> None:
-    """Train in a process that may grow by 500 MB; leave what it complains of in `folder`."""
+    """Train in a process that may grow by 500 MB; write its error to `folder`."""
     torch.set_num_threads(1)
     data = dataclasses.replace(load_data("digits"), evaluation={})
     skeleton = Skeleton(channels=channels, cells_per_stage=1)
@@ -133,7 +131,7 @@ def train_in_little_memory(folder: str, count: int, channels: int) -> None:
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     limit = pages * resource.getpagesize() + (500 << 20)
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-    # what malloc keeps counts against this kind of limit: let every large block be returned
+    # memory that malloc keeps counts against this limit: return every large block
     ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, 1 << 16)
     speed = Speed(keep_memory=False)
     try:
@@ -153,7 +151,7 @@ def in_another_process(function, *arguments) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("count", "channels"), [(8, 12), (1, 160)])
-def test_stack_that_does_not_fit_in_memory_says_so(tmp_path: Path, count: int, channels: int):
+def test_stack_that_does_not_fit_in_memory_is_an_error(tmp_path: Path, count: int, channels: int):
     in_another_process(train_in_little_memory, str(tmp_path), count, channels)
     error = (tmp_path / "error").read_text()
     assert f"out of memory on cpu with batches of 1437 and {count} trials in its stack" in error

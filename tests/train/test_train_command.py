@@ -1,4 +1,4 @@
-"""``rebench train`` as it is called."""
+"""The command ``rebench train``."""
 
 from __future__ import annotations
 

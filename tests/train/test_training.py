@@ -101,13 +101,13 @@ def test_another_seed_or_recipe_has_another_outcome():
     assert records[2].outcome.learning_rate == 0.3
 
 
-def test_training_leaves_the_programs_generator_alone():
+def test_training_does_not_change_the_global_generator():
     state = torch.get_rng_state()
     train([make_trial(epochs=1)], few_digits())
     assert torch.equal(state, torch.get_rng_state())
 
 
-def test_record_says_what_was_trained_and_where():
+def test_record_contains_the_trial_and_the_machine():
     data = few_digits()
     (record,) = train([make_trial(7)], data)
     assert record.trial == make_trial(7)
@@ -142,7 +142,7 @@ def test_accuracy_counts_all_classes():
     (record,) = train([make_trial(epochs=10)], wide)
     accuracy, _ = record.final("ori-test")
     assert accuracy is not None
-    assert accuracy > 20  # seen: 46; counting the first ten classes alone would give 0
+    assert accuracy > 20  # seen: 46; counting only the first ten classes would give 0
 
 
 def _loss(trial, **how) -> float:
@@ -215,7 +215,7 @@ def test_gpu_options_without_a_gpu_fail_in_one_line(arguments, message: str):
         ([make_trial()], 0, "stack must be at least 1"),
     ],
 )
-def test_what_cannot_be_trained_is_named(trials, stack: int, message: str):
+def test_trials_that_cannot_be_trained_are_named(trials, stack: int, message: str):
     with pytest.raises(InputError, match=message):
         train(trials, few_digits(), stack=stack)
 

@@ -1,4 +1,4 @@
-"""Networks that are kept: written whole, read to the bit, refused when something is wrong."""
+"""Kept networks: complete files with the exact bits, refused if damaged."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_every_recipe_leaves_the_network_of_its_record(tmp_path: Path, name: str
     assert_as_recorded(tmp_path, keep([trial], tmp_path))
 
 
-def test_trials_of_a_stack_leave_their_own_networks(tmp_path: Path):
+def test_each_trial_of_a_stack_keeps_a_network(tmp_path: Path):
     records = keep(SEVERAL, tmp_path, stack=4)
     assert {record.cost.stack for record in records} == {4}
     assert_as_recorded(tmp_path, records)
@@ -92,7 +92,7 @@ def test_trials_of_a_stack_leave_their_own_networks(tmp_path: Path):
     )
 
 
-def test_network_stopped_and_taken_up_is_the_same_to_the_bit(tmp_path: Path):
+def test_network_of_a_resumed_trial_has_the_same_bits(tmp_path: Path):
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     keep([make_trial()], whole)
     steps = itertools.count()
@@ -122,7 +122,7 @@ def test_a_kept_network_is_evaluated_on_images_as_they_are_or_changed(tmp_path: 
 
 
 @pytest.mark.parametrize("network_of", ["rebench", "xautodl"])
-def test_weights_load_into_the_benchmarks_own_class(tmp_path: Path, network_of: str):
+def test_weights_load_into_the_class_of_the_benchmark(tmp_path: Path, network_of: str):
     trial = make_trial(network=network_of)
     keep([trial], tmp_path)
     ours = network(tmp_path, trial)
@@ -174,7 +174,7 @@ def test_half_precision_takes_half_the_disk_and_changes_little(tmp_path: Path):
 
 @pytest.mark.parametrize("recipe", ["topology", "fsc(refresh=true)", "one-step"])
 def test_longer_from_full_state_is_the_longer_training(tmp_path: Path, recipe: str):
-    """Where the schedule is constant: with a cosine it begins anew."""
+    """With a constant schedule; a cosine starts again."""
     rule = make_recipe(RecipeSpec.parse(recipe)).spec
     constant = {"recipe": rule, "protocol": Protocol(batch_size=32, schedule="constant")}
     keep([make_trial(epochs=2, **constant)], tmp_path, "state")
@@ -201,7 +201,7 @@ def test_longer_from_weights_is_a_new_schedule_and_resumes_to_the_bit(tmp_path: 
     assert_as_recorded(tmp_path, [resumed])
 
 
-def test_trials_of_a_stack_go_on_from_their_own_networks(tmp_path: Path):
+def test_each_trial_of_a_stack_starts_from_its_network(tmp_path: Path):
     keep(SEVERAL, tmp_path, "state", stack=4)
     constant = Protocol(batch_size=32, schedule="constant")
     first = [trial.model_copy(update={"protocol": constant}) for trial in SEVERAL]
@@ -215,7 +215,7 @@ def test_trials_of_a_stack_go_on_from_their_own_networks(tmp_path: Path):
         assert one.final("ori-test") == other.final("ori-test")
 
 
-def test_longer_trial_has_an_id_that_says_so_and_others_keep_theirs():
+def test_longer_trials_have_other_ids():
     plain, longer = make_trial(epochs=3), make_trial(epochs=3, start=Start(epochs=2))
     state = make_trial(epochs=3, start=Start(epochs=2, what="state"))
     assert len({plain.trial_id, longer.trial_id, state.trial_id}) == 3
@@ -234,7 +234,7 @@ def test_longer_trial_has_an_id_that_says_so_and_others_keep_theirs():
         ("weights", {}, 96, "other images"),
     ],
 )
-def test_longer_from_what_is_not_there_is_a_clear_line(tmp_path, kept, changes, images, message):
+def test_longer_from_a_missing_network_is_one_line(tmp_path, kept, changes, images, message):
     if kept:
         keep([make_trial()], tmp_path, kept)
     longer = make_trial(**{"epochs": 3, "start": Start(epochs=2), **changes})
@@ -242,11 +242,11 @@ def test_longer_from_what_is_not_there_is_a_clear_line(tmp_path, kept, changes, 
         train([longer], few_digits(train=images), start_from=tmp_path)
 
 
-# what is asked, and files that are wrong
+# selection, and invalid files
 
 
 def test_networks_that_are_asked_for_too_widely_are_listed_a_dozen_of_them(tmp_path: Path):
-    """Their files are only looked at: one tensor will do."""
+    """Their tensors are not read: one tensor is enough."""
     folder = tmp_path / "weights" / "11"
     folder.mkdir(parents=True)
     for seed in reversed(range(13)):
@@ -264,7 +264,7 @@ def test_networks_that_are_asked_for_too_widely_are_listed_a_dozen_of_them(tmp_p
     assert listed == "; ".join(one.describe() for one in found[:12])
 
 
-def test_several_networks_or_none_are_named(tmp_path: Path):
+def test_error_for_several_networks_or_no_network_names_them(tmp_path: Path):
     keep(SEVERAL, tmp_path)
     for cell, asked, error, message in (
         (6111, {"recipe": "topology"}, InputError, "2 .*topology seed 1 .* topology seed 2"),
