@@ -11,7 +11,9 @@ expects is read as a dict of its attributes.
 
 from __future__ import annotations
 
+import io
 import math
+import pickletools
 import re
 import struct
 from collections.abc import Callable, Collection
@@ -26,7 +28,7 @@ __all__ = ["load_pickle", "shown"]
 _CONTAINERS_AT_LEAST: Final = 4096
 _BYTES_A_CONTAINER: Final = 8
 _DEEPEST_MARKS: Final = 1000
-_LONGEST_INTEGER: Final = 8  # bytes: longer integers can be chosen to collide as keys
+_INTEGERS: Final = (-(2**63), 2**63 - 1)  # longer integers can be chosen to collide as keys
 _LONGEST_KEY: Final = 4  # parts of a tuple
 # A cell as six operations: too few such tuples exist for many collisions.
 _CELL_PARTS: Final = 6
@@ -35,6 +37,7 @@ _SHOWN: Final = 60
 _MOST_DIMENSIONS: Final = 32
 _DTYPE: Final = re.compile(r"[<>|=]?(b1|[iufcSU][1-9]\d{0,3})", re.ASCII)
 
+_ARGUMENTS: Final = {ord(code.code): code.arg for code in pickletools.opcodes}
 _float = struct.Struct(">d").unpack_from
 _FLOAT, _MEMOIZE, _SHORT_TEXT, _BYTE, _GET, _STOP = b"G\x94\x8cKh."
 
@@ -176,7 +179,7 @@ class _Machine:
     """Interpreter of a pickle, with its stack and memo."""
 
     def __init__(self, data: bytes, plain_classes: Collection[tuple[str, str]] = ()) -> None:
-        self.data = data
+        self.data, self.stream = data, io.BytesIO(data)
         self.names = {**_NAMES, **dict.fromkeys(plain_classes, _Object)}
         self.stack: list[Any] = []
         self.marked: list[list[Any]] = []
@@ -214,31 +217,19 @@ class _Machine:
         """Return the argument of an opcode, and the position after it."""
         if opcode not in _ACTIONS:
             raise ValueError(f"opcode {opcode:#04x} is not plain data")
-        fixed = _FIXED.get(opcode)
-        if fixed is not None:
-            return fixed.unpack_from(self.data, position)[0], position + fixed.size
-        width = _COUNTED.get(opcode)
-        if width is not None:
-            start = position + width
-            stop = start + int.from_bytes(self.data[position:start], "little")
-            if stop > len(self.data):
-                raise IndexError
-            return self.data[start:stop], stop
-        if opcode == _GLOBAL:
-            stop = self.data.index(b"\n", self.data.index(b"\n", position) + 1)
-            return self.data[position:stop].decode("ascii").split("\n"), stop + 1
-        return None, position
+        kind = _ARGUMENTS[opcode]
+        if kind is None:
+            return None, position
+        self.stream.seek(position)
+        return kind.reader(self.stream), self.stream.tell()
 
     def push(self, value: Any) -> None:
         self.stack.append(value)
 
-    def push_text(self, held: bytes) -> None:
-        self.stack.append(held.decode("utf-8", "surrogatepass"))
-
-    def push_integer(self, digits: bytes) -> None:
-        if len(digits) > _LONGEST_INTEGER:
-            raise ValueError(f"an integer of {len(digits)} bytes")
-        self.stack.append(int.from_bytes(digits, "little", signed=True))
+    def push_integer(self, value: int) -> None:
+        if not _INTEGERS[0] <= value <= _INTEGERS[1]:
+            raise ValueError("an integer of more than 8 bytes")
+        self.stack.append(value)
 
     def make(self, value: Any) -> None:
         """Push a container; their number is limited by the size of the file."""
@@ -325,20 +316,6 @@ class _Machine:
             raise ValueError("a state for an object that has no state")
 
 
-# Arguments of opcodes: a number of fixed size, or bytes after a length of this many bytes.
-_FIXED: Final = {
-    opcode: struct.Struct(layout)
-    for layout, opcodes in (
-        ("<B", b"\x80q"), ("<H", b"M"), ("<i", b"J"), ("<I", b"rj"), ("<Q", b"\x95")
-    )
-    for opcode in opcodes
-}  # fmt: skip
-_COUNTED: Final = {
-    opcode: width
-    for opcodes, width in ((b"\x8aUC", 1), (b"XTB", 4), (b"\x8d\x8e", 8))
-    for opcode in opcodes
-}
-_GLOBAL: Final = b"c"[0]
 _Action: TypeAlias = Callable[[_Machine, Any], None]
 _BY_OPCODES: Final[dict[bytes, _Action]] = {
     b"\x80\x95": lambda *_: None,  # the protocol's number, the length of a frame
@@ -346,9 +323,9 @@ _BY_OPCODES: Final[dict[bytes, _Action]] = {
     b"\x88": lambda machine, _: machine.push(True),
     b"\x89": lambda machine, _: machine.push(False),
     b")": lambda machine, _: machine.push(()),
-    b"MJUTCB\x8e": _Machine.push,  # U and T are Python 2's strings
+    b"MJCBX\x8d\x8e": _Machine.push,
+    b"UT": lambda machine, text: machine.push(text.encode("latin1")),  # Python 2's strings
     b"\x8a": _Machine.push_integer,
-    b"X\x8d": _Machine.push_text,
     b"(": lambda machine, _: machine.mark(),
     b"\x85": lambda machine, _: machine.make_tuple(machine.last(1)),
     b"\x86": lambda machine, _: machine.make_tuple(machine.last(2)),
@@ -362,7 +339,7 @@ _BY_OPCODES: Final[dict[bytes, _Action]] = {
     b"u": lambda machine, _: machine.set_items(machine.since_mark()),
     b"qr": _Machine.put,
     b"j": lambda machine, place: machine.push(machine.memo[place]),
-    b"c": _Machine.name,
+    b"c": lambda machine, names: machine.name(names.split(" ")),
     b"\x93": lambda machine, _: machine.name(machine.last(2)),
     b"R": lambda machine, _: machine.call(),
     b"\x81": lambda machine, _: machine.new(),
