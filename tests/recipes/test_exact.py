@@ -50,13 +50,17 @@ def test_dead_edges_do_not_count():
     assert exact_maximal_lr(DagCode.parse("2_00_002")) == math.inf
 
 
-def test_target_degree_keeps_the_norm_of_every_layer_only_graph():
+def test_matching_degrees_keep_the_norm_of_every_layer_only_graph():
     codes = ["".join(bits) for bits in itertools.product("02", repeat=10)]
     graphs = [DagCode.parse(f"{c[0]}_{c[1:3]}_{c[3:6]}_{c[6:]}") for c in codes]
     connected = Graphs.of([graph for graph in graphs if graph.n_paths])
     assert len(connected.layers) == 841
     moments = exact_update(connected, degree_gains(connected, "target")).forward
     assert np.unique(moments.round(12)).tolist() == [0, 2]  # 0: dead vertices
+    # With the ReLU after the weights, the source's degree keeps every pre-activation.
+    gains = degree_gains(connected, "source", relu_mean=True)
+    moments = gains * update_of(connected, gains, "after").forward[:, None, :]
+    assert np.unique(moments[connected.layers].round(12)).tolist() == [4]
 
 
 # Layers, skips, both, skips across skips, a skip into the output, dead edges.
