@@ -176,7 +176,7 @@ def _init(
             inputs=fan_in,
         )
         if isinstance(recipe, Mup):
-            init = recipe.scaled_init(layer, graph, _growth(name, weight, fan_in, base)[0])
+            init = recipe.scaled_init(layer, _growth(name, weight, fan_in, base)[0])
         else:
             init = recipe.layer_init(layer, graph)
         if use.weight.operation == "embedding" and init.distribution == "uniform":

@@ -195,11 +195,8 @@ class TinyNet(LayeredNet):
         classes: int = 10,
     ) -> None:
         super().__init__()
-        for field, value in (
-            ("channels", channels),
-            ("cells_per_stage", cells_per_stage),
-            ("classes", classes),
-        ):
+        sizes = {"channels": channels, "cells_per_stage": cells_per_stage, "classes": classes}
+        for field, value in sizes.items():
             if value < 1:
                 raise InputError(f"{field} must be at least 1, got {value}")
         self.cell = cell = Cell.find(cell)

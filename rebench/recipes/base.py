@@ -109,8 +109,8 @@ class Recipe(abc.ABC):
 
     @property
     def refreshed(self) -> bool:
-        """Whether `measure` must be called again at the start of every epoch."""
-        return False
+        """Whether `measure` is called again at every epoch: the parameter `refresh`, if any."""
+        return bool(getattr(self, "refresh", False))
 
     @abc.abstractmethod
     def hyperparameters(self, cell: Architecture) -> HyperParameters:

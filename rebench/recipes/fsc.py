@@ -44,11 +44,6 @@ class FeatureSpeedControl(Recipe):
     eta_0: Positive = 0.02
     refresh: bool = False
 
-    @property
-    def refreshed(self) -> bool:
-        """Whether the rates are measured again at the start of every epoch."""
-        return self.refresh
-
     def hyperparameters(self, cell: Architecture) -> HyperParameters:
         """Return eta_0; `measure` adds the factors of the layers."""
         require_path(self.name, cell)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Mapping
 from typing import ClassVar, Final, Literal, TypeAlias
 
 from cells import Cell, DagCode
@@ -95,12 +94,7 @@ def base_of(graph: Architecture) -> Architecture:
     """Return the base graph: `base` of a network, otherwise the base code in the graph's class."""
     if isinstance(graph, NetworkGraph):
         return graph.base or graph
-    return _BASES[type(graph)]
-
-
-_BASES: Final[Mapping[type, Architecture]] = {
-    kind: kind.parse(BASE_CODE) for kind in (Cell, DagCode)
-}
+    return type(graph).parse(BASE_CODE)
 
 
 def require_path(recipe: str, graph: Architecture) -> Polynomial:

@@ -63,22 +63,17 @@ class Mup(Recipe):
         """Return the base learning rate; `measure` adds the factors."""
         return HyperParameters(learning_rate=self.base_lr)
 
-    def layer_init(self, layer: Layer, cell: Architecture) -> LayerInit:  # noqa: ARG002 - only the width counts
-        """Return the init of a layer at the base width."""
-        return default_init(layer)
-
-    def layer_inits(self, net: LayeredNet, cell: Architecture) -> Mapping[str, LayerInit]:
+    def layer_inits(self, net: LayeredNet, cell: Architecture) -> Mapping[str, LayerInit]:  # noqa: ARG002 - only the width counts
         """Return the init of every layer at the width of `net`."""
         ratio = self._width_ratio(net)
-        inits = {}
-        for layer in net.weight_layers():
-            fan_in = 1.0 if layer.role == "stem" else ratio
-            inits[layer.name] = self.scaled_init(layer, cell, fan_in)
-        return inits
+        return {
+            layer.name: self.scaled_init(layer, 1.0 if layer.role == "stem" else ratio)
+            for layer in net.weight_layers()
+        }
 
-    def scaled_init(self, layer: Layer, cell: Architecture, fan_in: float) -> LayerInit:
+    def scaled_init(self, layer: Layer, fan_in: float) -> LayerInit:
         """Return the init of a layer with `fan_in` times its fan-in at the base width."""
-        init = self.layer_init(layer, cell)
+        init = default_init(layer)
         if layer.role == "readout" and self.readout_zero_init:
             return LayerInit(std=0.0)
         bias_bound = init.bias_bound * fan_in**0.5
