@@ -196,7 +196,7 @@ def _long(index: int, accuracies: list[float], recipe: str | None = None) -> pd.
 
 def test_comparison_has_welchs_interval_and_ranks_among_common_cells():
     old = pd.concat([_long(1, [90.0, 91.0, 92.0]), _long(2, [93.0]), _long(3, [95.0])])
-    new = pd.concat([_long(1, [94.0, 95.5], "r"), _long(2, [93.5], "r")])
+    new = pd.concat([_long(1, [94.0, 95.5], "r"), _long(2, [93.5], "r"), _long(4, [99.0], "r")])
     found = compare_cell(Table.from_frame(old), Table.from_frame(new), 1, KEY)
     assert found.difference == pytest.approx(94.75 - 91.0)
     # Welch by hand: variances 1/3 and 0.5625 of the means, Satterthwaite's degrees of freedom.

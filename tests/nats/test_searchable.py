@@ -115,7 +115,9 @@ def test_search_of_test_accuracies_sees_these_and_pays_the_published_time(
 
 
 def test_published_time_is_in_proportion_to_the_epochs(published: Table, tested: Table):
-    short = Table.from_frame(tested.frame().assign(epochs=20))
+    frame = tested.frame()
+    rows = [frame.assign(epochs=20), frame.assign(epochs=5, accuracy=frame["accuracy"] - 30)]
+    short = Table.from_frame(pd.concat(rows))
     seconds = published.group("cifar10-valid", "train").mean("seconds")[11]
     info = ReBench(short, for_search=True).get_more_info(11, "cifar10-valid", hp="20")
     assert info["train-all-time"] == pytest.approx(seconds / 10)
@@ -125,6 +127,7 @@ def test_published_time_is_in_proportion_to_the_epochs(published: Table, tested:
         copied = ReBench(short, for_search=True).get_more_info(11, "cifar10-valid", hp=hp)
         assert copied["train-all-time"] == pytest.approx(seconds / 10)
         assert copied["train-per-time"] == pytest.approx(seconds / 10 / hp)
+        assert copied["valid-accuracy"] == 91.25
 
 
 def test_a_field_that_no_table_has_is_named(published: Table, tested: Table):
