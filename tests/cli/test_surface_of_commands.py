@@ -16,9 +16,8 @@ from rebench.cli.app import COMMANDS
 MOST_COMMANDS, MOST_OPTIONS = 30, 80
 # Option, least, most, default: commands.
 NUMBERS = {
-    ("--epochs", 1, None, None): "query rank report table-ingest",
+    ("--epochs", 1, None, None): "query rank report table-ingest export",
     ("--epochs", 1, None, 4): "demo",
-    ("--epochs", 1, None, 200): "export",
     ("--epochs", 1, 100_000, 200): "train",
     ("--longer", 1, None, None): "train",
     ("--seed", 0, None, 0): "rank report recipe-show search-run search-compare search-proxies",
