@@ -173,59 +173,31 @@ class _Runs:
         return print, ("run",)
 
 
-def _of_another_class(theirs):
-    return {KEY: made(theirs.Other, architecture=KEY)}
-
-
-def _that_runs(theirs):
-    return {KEY: _Runs()}
-
-
-def _with_arguments(theirs):
+def _with_arguments(theirs: types.ModuleType) -> object:
     theirs.Architecture.__reduce__ = lambda _: (theirs.Architecture, ())
-    return {KEY: theirs.Architecture()}
-
-
-def _without_a_recipe(theirs):
-    cell = a_cell(theirs, KEY, 50.0)
-    del vars(cell)["qat_accuracy"]
-    return {KEY: cell}
-
-
-def _with_a_text(theirs):
-    cell = a_cell(theirs, KEY, 50.0)
-    cell.analog_accuracy = "91"
-    return {KEY: cell}
-
-
-def _beyond_percent(theirs):
-    return {KEY: a_cell(theirs, KEY, 100.0)}
-
-
-def _short_key(theirs):
-    return {(1, 2): a_cell(theirs, KEY, 50.0)}
-
-
-def _text_key(theirs):
-    return {"cell": a_cell(theirs, KEY, 50.0)}
+    return theirs.Architecture()
 
 
 @pytest.mark.parametrize(
-    ("make", "message"),
+    ("key", "make", "message"),
     [
-        (_of_another_class, r"refers to analognasbench\.data\.Other"),
-        (_that_runs, r"refers to (builtins|__builtin__)\.print"),
-        (_with_arguments, "a call of a class"),
-        (_without_a_recipe, "an object with qat_accuracy must be"),
-        (_with_a_text, "analog: '91' where a number must be"),
-        (_beyond_percent, "column accuracy: must be a number from 0 to 100"),
-        (_short_key, "refused or damaged pickle"),
-        (_text_key, "'cell' where six operations"),
+        (KEY, lambda theirs: made(theirs.Other), r"refers to analognasbench\.data\.Other"),
+        (KEY, lambda _: _Runs(), r"refers to (builtins|__builtin__)\.print"),
+        (KEY, _with_arguments, "a call of a class"),
+        (KEY, lambda theirs: made(theirs.Architecture), "an object with baseline_accuracy must be"),
+        (
+            KEY,
+            lambda theirs: made(theirs.Architecture, baseline_accuracy="91"),
+            "baseline: '91' where a number must be",
+        ),
+        (KEY, lambda theirs: a_cell(theirs, KEY, 100.0), "must be a number from 0 to 100"),
+        ((1, 2), lambda theirs: a_cell(theirs, KEY, 50.0), "refused or damaged pickle"),
+        ("cell", lambda theirs: a_cell(theirs, KEY, 50.0), "'cell' where six operations"),
     ],
 )
-def test_a_hostile_or_other_pickle_is_refused(make, message, theirs, capsys):
+def test_a_hostile_or_other_pickle_is_refused(key, make, message, theirs, capsys):
     with pytest.raises(RebenchError, match=message):
-        read_analog(pickle.dumps(make(theirs), 4), "data.anb")
+        read_analog(pickle.dumps({key: make(theirs)}, 4), "data.anb")
     assert not capsys.readouterr().out
 
 

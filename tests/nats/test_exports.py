@@ -216,6 +216,15 @@ def test_trials_of_a_cell_are_those_of_any_split():
     assert values.more_info(2, False, None) is None, "the package stops with an error at 13"
 
 
+@pytest.mark.parametrize(("seeds", "plain"), [([], True), ([777], False), ([777, 888, 999], False)])
+def test_a_cell_with_times_of_another_split_only_is_left_to_the_package(seeds, plain):
+    frame = synthetic_frame(0, cells=[13], datasets=["cifar100"], epochs=[200])
+    timed = (frame["split"] == "train") | (frame["split"] == "ori-test") & frame["seed"].isin(seeds)
+    frame.loc[~timed, ["seconds", "epoch_seconds"]] = np.nan
+    values = Values(Table.from_frame(frame), "cifar100", 200)
+    assert [values.is_plain(split)[13] for split in ("train", "x-test")] == [True, plain]
+
+
 @pytest.mark.parametrize(("beside", "agree"), [(4e-6, True), (2e-5, False)])
 def test_costs_of_a_cells_trials_are_compared_to_five_decimals(beside, agree):
     frame = synthetic_frame(0, cells=CELLS, datasets=["cifar100"], epochs=[200])
