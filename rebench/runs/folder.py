@@ -214,7 +214,10 @@ class Run:
         """Open an existing run."""
         identity = read_kept(Identity, folder / "run.json", _refuse, _NAMELESS)
         if identity is None:
-            raise InputError(f"{folder} is not a run folder: it contains no run.json")
+            wrong = "it contains no run.json" if folder.is_dir() else "there is no such folder"
+            raise InputError(
+                f"{folder} is not a run folder: {wrong}; `rebench submit` prints the run's folder"
+            )
         original = identity.path if _is_copy(folder, identity) else None
         return cls(folder.absolute(), identity.name, original)
 
