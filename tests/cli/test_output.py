@@ -135,6 +135,11 @@ def test_page_of_json_has_plain_values_and_unique_keys(capsys):
     }
 
 
+def test_json_is_indented_by_one_blank(capsys):
+    print_rows([{"a b": 1}], as_json=True)
+    assert capsys.readouterr().out == '[\n {\n  "a_b": 1\n }\n]\n'
+
+
 @pytest.mark.parametrize(
     ("control", "shown"),
     [

@@ -57,6 +57,11 @@ JAHS = "jahs-bench-201"
         ("rank mini@fixed --by retrained", "--by retrained needs two rankings, but mini@fixed has"),
         ("status", "missing argument 'RUN'"),
         ("logs x", "missing argument 'TRIAL'"),
+        (
+            "status nowhere",
+            "nowhere is not a run folder: there is no such folder; `rebench submit`",
+        ),
+        ("watch docs", "docs is not a run folder: it contains no run.json; `rebench submit` prin"),
         ("submit x.toml --partition gpu", "no such option: --partition"),
         ("submit . --run x", ". is a run itself: leave --run out"),
         ("sweep plan x.toml --devices 8,0", "--devices takes whole numbers, such as 8,64,512, got"),
@@ -77,6 +82,12 @@ JAHS = "jahs-bench-201"
         ("train 11 --longer 2", "--longer needs the folder of the kept networks"),
         ("train 11 --epochs 0", "'--epochs': must be at least 1"),
         ("train 11 --set skeleton.channels=0", "channels: must be at least 1, got 0"),
+        (
+            "train 11 --set stack",
+            "a setting is KEY=VALUE, such as slurm.partition=gpu, got 'stack'",
+        ),
+        ("train 11 --set datasets=x.toml", "datasets: must be a valid list, got 'x.toml'"),
+        ("train 11 --set none.toml", "cannot read the settings none.toml: No such file"),
         ("train 11 --device gpu", "slurm.device: must look like '^(auto|cpu|cuda"),
         ("train 11 --dataset digits --split x", "unknown split 'x' of digits; valid: full, valid"),
         ("recipe show fixed(lr=x) 11", "lr must be a number"),
@@ -85,6 +96,7 @@ JAHS = "jahs-bench-201"
 )
 def test_wrong_usage_is_one_line_in_our_words_and_exit_code_2(typed, message, monkeypatch, capsys):
     monkeypatch.delenv("REBENCH_BENCHMARK", raising=False)
+    monkeypatch.chdir(PROJECT)
     assert main(typed.split()) == 2
     shown = capsys.readouterr()
     assert message in shown.err
