@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -60,10 +61,11 @@ def choices(
     seed: options.Seed = 0,
 ) -> Choices:
     """Return the choices of both commands; the parameters are their options."""
-    try:
+    percents: tuple[float, ...] = ()
+    with contextlib.suppress(ValueError):
         percents = tuple(float(part) for part in top.split(","))
-    except ValueError as error:
-        raise InputError(f"--top takes percentages like 100,50,10, got {top!r}") from error
+    if not percents or not all(0 < percent <= 100 for percent in percents):
+        raise InputError(f"--top takes percentages, at most 100, like 100,50,10, got {top!r}")
     return Choices(
         published=published,
         datasets=dataset or (),

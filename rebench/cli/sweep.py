@@ -145,14 +145,13 @@ def plan(
     told = forecast(
         sweep, expansion.trials, times, done, trials_per_job=trials_per_job, devices=counts
     )
-    content, end = _content(sweep, expansion, told), _end(told)
-    cost = _cost(told) | {"times from": times.source}
+    sections = _sections(sweep, expansion, told, times.source)
     if as_json:
-        print_rows([content | cost | end], as_json=True)
+        every = {name: value for row in sections.values() for name, value in row.items()}
+        print_rows([every], as_json=True)
     else:
-        print_rows([content], as_json=False)
-        print_rows([cost], as_json=False, title="\ncost")
-        print_rows([end], as_json=False, title="\nif no device is ever idle")
+        for title, row in sections.items():
+            print_rows([row], as_json=False, title=title)
     for reason, count in Counter(expansion.skipped).most_common(20):
         warn(f"skipped {count}: {reason}")
     if over := told.too_long:
@@ -238,9 +237,11 @@ def _trials(sweep: SweepSpec, expansion: Expansion) -> list[dict[str, object]]:
     ]
 
 
-def _content(sweep: SweepSpec, expansion: Expansion, planned: Forecast) -> dict[str, object]:
-    """Return the counts of trials, cells, data sets, recipes and seeds."""
-    return {
+def _sections(
+    sweep: SweepSpec, expansion: Expansion, planned: Forecast, times_from: str
+) -> dict[str, dict[str, object]]:
+    """Return the counts of a sweep and the forecast of its cost, by the title of their table."""
+    content = {
         "trials": planned.trials,
         "already done": planned.done,
         "cells": len({trial.cell for trial in expansion.trials}),
@@ -251,27 +252,20 @@ def _content(sweep: SweepSpec, expansion: Expansion, planned: Forecast) -> dict[
         "skipped": sum(expansion.skipped.values()),
         "spec hash": sweep.digest,
     }
-
-
-def _cost(planned: Forecast) -> dict[str, object]:
-    return {
+    cost = {
         "jobs": planned.jobs,
         "trials per job": round(planned.trials_per_job, 1),
         "longest job (min)": round(planned.longest_job_s / 60, 2),
         "device hours": round(planned.device_s / 3600, 3),
         "wall hours": round(planned.wall_s / 3600, 3),
+        "times from": times_from,
     }
-
-
-def _end(planned: Forecast) -> dict[str, object]:
-    return {
-        **{
-            f"days on {count} devices": round(seconds / 86400, 6)
-            for count, seconds in planned.wall_s_on.items()
-        },
-        "disk (GB)": round(planned.bytes_on_disk / 1e9, 6),
-        "files": planned.files,
+    days = {
+        f"days on {count} devices": round(seconds / 86400, 6)
+        for count, seconds in planned.wall_s_on.items()
     }
+    end = {**days, "disk (GB)": round(planned.bytes_on_disk / 1e9, 6), "files": planned.files}
+    return {"": content, "\ncost": cost, "\nif no device is ever idle": end}
 
 
 def _counts(devices: str) -> list[int]:

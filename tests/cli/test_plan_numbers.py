@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from rebench.cli.sweep import _cost, _end, _noise_table
+from rebench.cli.sweep import _noise_table, _sections
+from rebench.launch.expansion import expand_spec
 from rebench.launch.forecast import Forecast
+from rebench.runs import example, parse_spec
 
 PLANNED = Forecast(
     trials=7, done=1, jobs=4, trials_per_job=1.25, longest_job_s=90.3, device_s=7202.0, too_long=0,
@@ -13,23 +15,22 @@ PLANNED = Forecast(
 )  # fmt: skip
 
 
-def test_times_of_jobs_are_in_minutes_and_hours():
-    assert _cost(PLANNED) == {
-        "jobs": 4,
-        "trials per job": 1.2,
-        "longest job (min)": 1.5,
-        "device hours": 2.001,
-        "wall hours": 0.5,
-    }
-
-
-def test_times_on_devices_are_in_days_and_files_in_gigabytes():
-    assert _end(PLANNED) == {
-        "days on 1 devices": 1.000006,
-        "days on 8 devices": 0.125,
-        "disk (GB)": 0.001235,
-        "files": 9,
-    }
+def test_sections_have_the_counts_and_the_cost_in_the_units_of_their_headings():
+    # 24 cells under 2 recipes with 3 seeds.
+    sweep = parse_spec(example("laptop"))
+    found = _sections(sweep, expand_spec(sweep), PLANNED, "a guess")
+    assert list(found) == ["", "\ncost", "\nif no device is ever idle"]
+    content, cost, end = found.values()
+    assert content == {
+        "trials": 7, "already done": 1, "cells": 24, "data sets": 1, "recipes": 2, "seeds": 3,
+        "duplicates": 0, "skipped": 0, "spec hash": sweep.digest,
+    }  # fmt: skip
+    assert cost == {
+        "jobs": 4, "trials per job": 1.2, "longest job (min)": 1.5, "device hours": 2.001,
+        "wall hours": 0.5, "times from": "a guess",
+    }  # fmt: skip
+    days = {"days on 1 devices": 1.000006, "days on 8 devices": 0.125}
+    assert end == {**days, "disk (GB)": 0.001235, "files": 9}
 
 
 @pytest.mark.parametrize(
