@@ -377,11 +377,11 @@ def _data_sets(
     contents = "; ".join(
         f"{name}: {', '.join(known)}" for name, known in zip(names, own, strict=True)
     )
-    two = "against_dataset (--against-dataset) names a second one, to compare different data sets"
+    two = "to compare different ones, name the second with against_dataset (--against-dataset)"
     if against_dataset is None:
         if dataset is None and len(shared) != 1:
             what = "share no data set" if not shared else f"share {len(shared)} data sets"
-            raise InputError(f"the tables {what} ({contents}): name one with dataset; {two}")
+            raise InputError(f"the tables {what} ({contents}): name one with --dataset; {two}")
         if dataset is not None and dataset not in shared:
             raise InputError(f"dataset must be in both tables, got {dataset} ({contents}); {two}")
         return [dataset or shared[0]] * 2
