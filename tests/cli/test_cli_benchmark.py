@@ -10,12 +10,14 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from foreign_files import bench12, codes, write_nas_hpo_bench
 from generated_tables import synthetic_frame
 from nats_bench import create as nats_create
 from nats_folder import make_folder
 
 import rebench.cli.tables
 from cells import Cell
+from experiments.surface.__main__ import main as ask
 from rebench.cli import main
 from rebench.tables import open_table, write_table
 
@@ -66,6 +68,25 @@ def test_ingest_reads_fractions_and_means(tmp_path, capsys):
     assert main([*words, "--out", str(tmp_path / "t.parquet")]) == 0
     summary = open_table(tmp_path / "t.parquet").query(11, "cifar10", "ori-test", 12)
     assert summary.mean == pytest.approx(91.6)
+
+
+def test_ingest_of_a_learning_rate_surface_prints_its_counts_and_answers_its_questions(
+    tmp_path, capsys
+):
+    hashes, out = codes(24), str(tmp_path / "table.parquet")
+    write_nas_hpo_bench(tmp_path / "x", hashes, bench12(hashes, 0.2, (128, 256)))
+    words = ["table", "ingest", str(tmp_path / "x"), "--surface", "nas-hpo-bench-ii", "--out", out]
+    # 2 batch sizes, 8 learning rates, 3 seeds, 3 splits.
+    cells, rows = len(hashes), len(hashes) * 2 * 8 * 3 * 3
+    assert _rows(capsys, *words) == [
+        {"table": out, "curves": None, "cells": cells, "missing": 15625 - cells, "rows": rows}
+    ]
+    assert ask([out, "--where", "batch_size=256", "--draws", "20", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert "batch size 256" in " ".join(found["notes"])
+    gains = {(row["of"], row["over"], row["top_percent"]): row["gain"] for row in found["gains"]}
+    # The accuracy falls by 2 points one octave away from the planted rate of 0.2.
+    assert gains["best single rate", "0.1 for all", 100] == pytest.approx(2.0, abs=0.3)
 
 
 def test_query_of_all_lists_every_group_of_a_cell(published, capsys):
