@@ -79,13 +79,6 @@ def test_run_prints_answers_and_the_protocol(published: Path):
     assert "cifar10-valid x-valid after 12 epochs" in printed["notes"][0]
 
 
-def test_the_same_seed_prints_the_same(published: Path):
-    first, second = (
-        _rebench("run", "bohb", published, "--repeats", 2, "--seed", 5).stdout for _ in range(2)
-    )
-    assert first == second != ""
-
-
 def test_compare_of_two_tables_prints_how_they_rank_the_algorithms(
     published: Path, run_folder: Path, tmp_path: Path
 ):

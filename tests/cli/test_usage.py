@@ -268,6 +268,17 @@ def test_characters_that_a_terminal_cannot_write_are_replaced(tmp_path: Path):
     assert json.loads(shown["ascii"]) == json.loads(shown["utf-8"])
 
 
-def test_a_cell_without_accuracies_is_missing(capsys):
-    assert main(["query", "mini", "9", "--all"]) == 1
-    assert "cell 9" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("typed", "message"),
+    [
+        ("query mini 9 --all", "mini has no accuracy of cell 9"),
+        ("query nowhere.csv 11", "no table at nowhere.csv; give a run's folder"),
+        ("export weights mini --out w", "mini has kept no networks"),
+        ("data fetch digits", "digits is embedded: nothing to fetch"),
+    ],
+)
+def test_missing_data_is_one_line_and_exit_code_1(typed: str, message: str, capsys):
+    assert main(typed.split()) == 1
+    shown = capsys.readouterr()
+    assert shown.err.startswith(f"rebench: {message}")
+    assert (shown.out, shown.err.count("\n")) == ("", 1)
