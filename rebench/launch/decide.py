@@ -265,7 +265,7 @@ def bad_nodes(jobs: Iterable[JobView], idle: Iterable[str], judged_from: int = 0
     for line, in_vain in sorted(ended, key=lambda pair: pair[0].ended):
         at_once = in_vain and slurm_minutes(line.used) < _AT_ONCE_MIN
         falls.setdefault(line.node, []).append(at_once)
-    bad = sorted(node for node, last in falls.items() if last[-_IN_A_ROW:] == [True] * _IN_A_ROW)
+    bad = [node for node, last in falls.items() if last[-_IN_A_ROW:] == [True] * _IN_A_ROW]
     return [] if len(bad) == len(falls) >= _IN_A_ROW else bad
 
 

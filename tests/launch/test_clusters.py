@@ -112,6 +112,20 @@ def test_work_of_a_job_is_pickled_by_name_into_a_folder_of_the_submitter_alone(t
     assert len(code) < 400, "a reference to the class, and no code"
 
 
+def test_work_is_handed_over_by_the_owner_of_its_folder_only(tmp_path, monkeypatch):
+    mine = Journal(tmp_path / "run").begin()
+    array = _array(mine)
+    cluster("slurm").hand_over(array, ["7"])
+    assert not mine.submitit.exists(), "nothing was submitted here"
+    folder = mine.make_submitit_folder()
+    monkeypatch.setattr(os, "geteuid", lambda: folder.stat().st_uid + 1)
+    cluster("slurm").hand_over(array, ["7"])
+    assert [*folder.iterdir()] == []
+    monkeypatch.undo()
+    cluster("slurm").hand_over(array, ["7"])
+    assert [path.name for path in folder.iterdir()] == ["7_submitted.pkl"]
+
+
 @pytest.mark.parametrize(
     ("said", "error"),
     [

@@ -192,16 +192,20 @@ def test_memory_that_nobody_named_is_not_guessed():
 
 
 def _ended(**ends: str) -> list[JobView]:
-    """Jobs by node, in order: f failed at once, F after an hour, o of its memory, c completed.
+    """Jobs by node, in order: f failed at once, m after a minute, F after an hour, c completed.
+
+    o was ended for its memory.
 
     The queue says of a job that was ended for its memory that it has failed.
     """
     states = {"f": "FAILED", "F": "FAILED", "c": "COMPLETED", "r": "RUNNING", "o": "OUT_OF_MEMORY"}
+    states["m"] = "FAILED"
+    times = {"F": "1:00:00", "m": "1:00"}
     clock = itertools.count(10)
     jobs = []
     for node, order in ends.items():
         for number, end in zip(clock, order, strict=False):
-            used, at = "1:00:00" if end == "F" else "0:05", f"2026-01-01T00:00:{number}"
+            used, at = times.get(end, "0:59"), f"2026-01-01T00:00:{number}"
             shown = "FAILED" if end == "o" else states[end]
             line = QueuedJob(str(number), shown, "None", "rebench-x-1.0", node, used, at)
             jobs.append(_job((), states[end], job=str(number), line=line))
@@ -213,7 +217,7 @@ def _bad(jobs: list[JobView], **how) -> list[str]:
 
 
 def test_node_is_bad_when_its_last_three_jobs_failed_at_once():
-    jobs = _ended(n1="cfff", n2="fffc", n3="FFF", n4="ff", n5="fffr", n6="fFff", n7="ooo")
+    jobs = _ended(n1="cfff", n2="fffc", n3="FFF", n4="ff", n5="fffr", n6="fFff", n7="ooo", n8="mmm")
     assert _bad(jobs) == ["n1", "n5"]
 
 

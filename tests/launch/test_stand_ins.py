@@ -17,13 +17,15 @@ from pathlib import Path
 
 import psutil
 import pytest
+from made_records import make_record, write_records
 
 import rebench
 from rebench.errors import ClusterError, InputError
 from rebench.launch.clusters import cluster, commands, recorded
+from rebench.launch.expansion import expand_spec
 from rebench.launch.journal import Chunk, Intent, JobSpec, Journal, Sent
 from rebench.launch.state import cancel_jobs
-from rebench.runs import Run, SlurmOptions
+from rebench.runs import Run, SlurmOptions, parse_spec
 from rebench.runs.claims import Holder, ProcessMark, mark_of, this_process
 
 SWEEP = """
@@ -117,6 +119,14 @@ def _name(run: Path, chunk: int = 0, number: int = 1) -> str:
     return f"{Run.open(run).job_prefix}{number}.{chunk}"
 
 
+def test_recorded_trial_of_a_stack_that_is_sent_again_neither_counts_nor_waits(spec):
+    first = expand_spec(parse_spec(SWEEP)).trials[0]
+    record = make_record().model_copy(update={"trial": first, "trial_id": first.trial_id})
+    write_records(spec.parent / "runs/sweep", "w", record)
+    done = _submit(spec, settings={"stack": 3})
+    assert (done.sent, done.done, done.waiting) == (5, 1, 0)
+
+
 def test_chunk_that_is_refused_for_what_it_is_ends_it_and_says_what_was_sent(spec, stand_in):
     stand_in("scontrol", "echo 'MaxArraySize            = 4'")
     stand_in("sbatch", SBATCH.format('[ $count = 1 ] && refuse "Invalid qos specification"'))
@@ -145,6 +155,7 @@ def test_arrays_take_turns_where_only_so_many_jobs_may_run_at_once(spec, stand_i
         ({"slurm.mem_gb": 16}, "slurm asks for 16 GB .* more than 15.6"),
         ({"slurm.mem_per_cpu": "5G", "slurm.cpus_per_task": 4}, "asks for 20 GB"),
         ({"slurm.mem_per_cpu": "9G", "slurm.processes_per_job": 2}, "asks for 18 GB"),
+        ({"slurm.mem_per_cpu": "1T"}, r"asks for 1.02e\+03 GB"),
         ({"slurm.time_min": 120, "slurm.mem_gb": 15.625}, None),
         ({"slurm.mem_per_cpu": "4000", "slurm.cpus_per_task": 4}, None),
         ({"slurm.mem_per_cpu": "4096000K", "slurm.cpus_per_task": 4}, None),
@@ -310,10 +321,13 @@ def test_job_of_this_machine_is_cancelled_with_all_that_it_started(tmp_path, spe
     mine.write_intent(Intent(cluster="local", spec_hash="", chunks=(chunk,)))
     mine.write_sent(0, Sent(jobs=(str(job.pid),), process=mark_of(job.pid)))
     mine.close()
+    queue = spec.parent / "slurm/queue"
+    queue.write_text(f"101_0|RUNNING|None|{_name(run.folder)}|n1|0:01|x\n")
     full = rebench.submit(spec, cluster="local", settings={"slurm.array_parallelism": 1})
-    assert (full.sent, full.waiting) == (0, 6)
+    assert (full.sent, full.waiting, full.held) == (0, 5, {"101_0": 1})
     assert full.limit.startswith("this machine runs the maximum number of jobs of this run")
-    assert cancel_jobs(run) == [str(job.pid)]
+    assert cancel_jobs(run) == ["101_0", str(job.pid)]
+    queue.unlink()
     assert job.wait() in (0, -signal.SIGTERM), "the shell may hear of its child first"
     with contextlib.suppress(psutil.NoSuchProcess):
         psutil.Process(int(pid.read_text())).wait(timeout=60)
@@ -328,12 +342,13 @@ def test_changed_sweep_is_sent_if_that_is_meant_and_a_run_as_it_was(spec):
         _submit(spec, settings=changed)
     assert len(Run.open(done.run).ids()) == 6
     told: list[str] = []
-    sent = _submit(spec, settings=changed, accept_change=True, tell=told.append)
+    sent = _submit(spec, settings=changed, accept_change=True, tell=told.append, data_root="/x")
     assert (sent.sent, len(Run.open(done.run).ids())) == (8, 8)
     assert "4 trials are new, 2 are no longer asked for" in told[-1]
     # As the last time: to the same cluster, and in jobs of one.
     again = rebench.submit(done.run, settings={"slurm.comment": "x"})
     assert (again.sent, len(again.jobs)) == (8, 8)
+    assert _intent(done.run, len(Journal(done.run).submissions()))["data_root"] == "/x"
     assert [one.get("comment") for one in _scripts(spec)] == [None, None, "x"]
     for wrong, message in (({"epochs": 3}, "keys of slurm and train can be set"), ({}, "no trial")):
         if not wrong:
@@ -346,13 +361,16 @@ def test_accounting_tells_how_jobs_ended_that_the_queue_has_forgotten(spec, stan
     run = _submit(spec).run
     answers = "101_0|TIMEOUT\n101_1|CANCELLED by 1000\n101_2|\nnonsense"
     stand_in("sacct", f"echo $* > $here/asked; echo '{answers}'")
+    # What accounting says counts more than words of another end.
+    (run / "submissions/0001/logs/101_0_0.log").write_text("srun: task 0: Out Of Memory\n")
     reasons = [one.reason for one in rebench.status(run).trials.values()]
     forgotten = "(the queue has forgotten it)"
     assert reasons[:3] == [f"job {how} {forgotten}" for how in ("timeout", "cancelled", "ended")]
     assert rebench.status(run).warnings == ()
     assert (spec.parent / "slurm/asked").read_text().split()[-2:] == ["-j", "101"]
     stand_in("sacct", "exit 1")
-    assert {one.reason for one in rebench.status(run).trials.values()} == {f"job ended {forgotten}"}
+    others = [one.reason for one in rebench.status(run).trials.values()][1:]
+    assert set(others) == {f"job ended {forgotten}"}
 
 
 def test_words_in_a_log_tell_that_a_job_took_too_much_memory(spec):
@@ -467,7 +485,8 @@ def test_configuration_tells_the_largest_array_and_whose_jobs_are_hidden(
         ("echo 'sbatch: error: bad' >&2; echo 'more' >&2; exit 1", "^sbatch: error: bad$"),
         ("echo said; exit 3", "^said$"),
         ("exit 3", r"^\(no message\)$"),
-        ("echo 'fatal: Could not establish a configuration source' >&2; exit 1", "not set up"),
+        ("printf 'a\nno configuration source found\nb\n' >&2; exit 1", "not set up"),
+        ("printf 'a\ncannot open slurm.conf\nb\n' >&2; exit 1", "not set up"),
         ("sleep 9", "did not answer within 0 s"),
     ],
 )

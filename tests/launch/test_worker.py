@@ -95,7 +95,13 @@ def listening():
 
 def test_signal_between_two_trials_stops_before_the_second_begins(spec, tmp_path, listening):
     before = signal.getsignal(signal.SIGINT)
-    heard = listening("recorded", lambda: signal.raise_signal(signal.SIGINT))
+    handlers = []
+
+    def interrupt() -> None:
+        signal.raise_signal(signal.SIGINT)
+        handlers.append(signal.getsignal(signal.SIGINT))
+
+    heard = listening("recorded", interrupt)
     with pytest.raises(KeyboardInterrupt):
         rebench.submit(spec, cluster="debug")
     run = tmp_path / "runs/sweep"
@@ -105,6 +111,7 @@ def test_signal_between_two_trials_stops_before_the_second_begins(spec, tmp_path
     assert not list(run.glob("claims/*"))
     (report,) = read_reports(run)
     assert (report.note, report.trials, report.epoch) == ("interrupted", (), 0)
+    assert handlers == [before], "a second signal ends it at once"
     assert signal.getsignal(signal.SIGINT) == before
     assert rebench.status(run).counts["pending"] == 1
     assert rebench.submit(spec, cluster="debug").sent == 1
@@ -335,9 +342,13 @@ def test_trials_that_fail_in_this_process_are_counted_and_exit_with_one(
     assert "2 trials failed before" in capsys.readouterr().err
 
 
-def test_of_a_stack_that_fails_the_trials_are_trained_alone(spec, monkeypatch):
+@pytest.mark.parametrize(
+    "error",
+    [MemoryError(), RuntimeError("CUDA out of memory. x"), RuntimeError("can't allocate memory")],
+)
+def test_of_a_stack_that_fails_the_trials_are_trained_alone(spec, monkeypatch, error):
     def fail(*_):
-        raise MemoryError
+        raise error
 
     monkeypatch.setattr(Fixed, "layer_init", fail)
     of_two = {"recipes": ["nb201", "fixed"], "stack": 2, "seeds": [777]}
@@ -345,7 +356,8 @@ def test_of_a_stack_that_fails_the_trials_are_trained_alone(spec, monkeypatch):
     seen = rebench.status(done.run)
     assert {name: n for name, n in seen.counts.items() if n} == {"done": 1, "failed": 1}
     (failed,) = [one for one in seen.trials.values() if one.state == "failed"]
-    assert failed.reason.startswith("out of memory: cell 11 digits fixed seed 777")
+    message = str(error) or "cell 11 digits fixed seed 777"
+    assert failed.reason.startswith(f"out of memory: {message}")
     again = rebench.submit(spec, cluster="debug", settings=of_two)
     assert (again.sent, again.failed) == (0, 1), "failed trials are sent only on request"
 
@@ -500,6 +512,17 @@ def test_worker_in_the_process_of_the_submitter_is_known_by_that_process_or_its_
     (report,) = read_reports(run.folder)
     job = "77" if told else str(os.getpid())
     assert (report.holder.cluster, report.holder.job, report.log) == (cluster, job, "")
+
+
+def test_failure_names_the_job_and_the_log_of_its_worker(tmp_path, place):
+    run = _prepared(tmp_path / "run", expand_spec(parse_spec(SWEEP)).trials[:1], device="cpu")
+    place(**ALONE)
+    _claimed(run.folder, _ids()[0], deaths=2, process=mark_of(1, ended=True))
+    work(run.folder, 1, 0, 0)
+    (failure,) = run.failures().values()
+    assert (failure.job, failure.worker, failure.node) == ("77", "0001-77", NODE)
+    assert failure.log == str(run.folder / "submissions/0001/logs/77_0.log")
+    assert (failure.submission, failure.kind) == (1, "worker died")
 
 
 @pytest.mark.parametrize(
