@@ -249,8 +249,9 @@ class _Worker:
         except Exception as error:  # noqa: BLE001 - a trial that raises must not end the others
             _log.exception("%s (%d in its stack) failed", group[0].describe(), len(group))
             if len(group) == 1:
-                kind = "out of memory" if _is_memory(error) else type(error).__name__
-                self._fail(group[0].trial_id, kind, (str(error).splitlines() or [""])[0])
+                message = (str(error).splitlines() or [""])[0]
+                kind = "out of memory" if "out of memory" in message else type(error).__name__
+                self._fail(group[0].trial_id, kind, message)
                 return
         else:
             return
@@ -372,11 +373,6 @@ def _intent_of(submission: Submission) -> Intent:
         f"{submission.folder}/intent.json is missing or damaged, so that this job does not know its"
         " trials: they are pending; submit again"
     )
-
-
-def _is_memory(error: Exception) -> bool:
-    words = str(error).lower()
-    return isinstance(error, MemoryError) or "out of memory" in words or "allocate memory" in words
 
 
 if __name__ == "__main__":  # a job that an earlier version submitted, and that waited in the queue

@@ -342,10 +342,7 @@ def test_trials_that_fail_in_this_process_are_counted_and_exit_with_one(
     assert "2 trials failed before" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    "error",
-    [MemoryError(), RuntimeError("CUDA out of memory. x"), RuntimeError("can't allocate memory")],
-)
+@pytest.mark.parametrize("error", [MemoryError(), RuntimeError("CUDA out of memory. x")])
 def test_of_a_stack_that_fails_the_trials_are_trained_alone(spec, monkeypatch, error):
     def fail(*_):
         raise error
