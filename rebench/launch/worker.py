@@ -12,7 +12,6 @@ import getpass
 import logging
 import os
 import signal
-import socket
 import sys
 import threading
 import time
@@ -39,7 +38,7 @@ from rebench.runs import (
     now,
 )
 from rebench.runs.claims import Claims, Holder, this_process
-from rebench.runs.record import slurm_number
+from rebench.runs.record import node_name, slurm_number
 
 if TYPE_CHECKING:
     from rebench.data import TrainingData
@@ -51,7 +50,7 @@ TrialGroup: TypeAlias = tuple[Trial, ...]
 
 # A trial is given up after this many deaths of its worker in a row without a checkpoint.
 _DEATHS = 3
-_NODE: Final = os.environ.get("SLURMD_NODENAME") or socket.gethostname()
+_NODE: Final = node_name()
 _log = logging.getLogger("rebench.worker")
 
 

@@ -33,6 +33,7 @@ __all__ = [
     "Record",
     "collect_provenance",
     "job_name",
+    "node_name",
     "now",
     "read_record",
     "record_text",
@@ -145,6 +146,11 @@ def slurm_number(name: str, default: int = 0) -> int:
     return int(text) if text.isascii() and text.isdigit() else default
 
 
+def node_name() -> str:
+    """Return SLURM's name of this node, or the name of the host."""
+    return os.environ.get("SLURMD_NODENAME") or socket.gethostname()
+
+
 def collect_provenance(
     *,
     torch: str,
@@ -163,7 +169,7 @@ def collect_provenance(
         torch=torch,
         cuda=cuda,
         device=device,
-        host=os.environ.get("SLURMD_NODENAME") or socket.gethostname(),
+        host=node_name(),
         slurm_job=job_name(),
         attempt=slurm_number("SLURM_RESTART_COUNT"),
         data_digest=data_digest,
