@@ -138,7 +138,7 @@ def pack(
         full = count >= (trials_per_job or math.inf)
         if trials_per_job is None:
             full = seconds + time > usable or packed + time / 2 > (len(jobs) + 1) * share
-            # At least as many jobs as can run at once, if there are enough groups.
+            # The number of jobs must reach the number that can run at once.
             full |= len(groups) - at < least - len(jobs)
         if current and full:
             jobs.append(Job(tuple(current), seconds))

@@ -1,4 +1,4 @@
-"""A real SLURM for the tests marked `slurm`: started once, in a folder of its own."""
+"""A real SLURM for the tests marked `slurm`, started once in a temporary folder."""
 
 from __future__ import annotations
 
@@ -14,10 +14,7 @@ from cluster import Cluster, Sweep
 
 @pytest.fixture
 def stand_in(tmp_path, monkeypatch) -> Callable[[str, str], None]:
-    """Puts a script in the place of a command of SLURM, where its answer is all that matters.
-
-    The script finds its own folder, ``$here``, where a test may read what it leaves.
-    """
+    """Replaces a command by a script, whose folder is ``$here``."""
     folder = tmp_path / "slurm"
     folder.mkdir()
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")

@@ -44,4 +44,4 @@ def test_run_that_was_interrupted_goes_on_after_its_last_round(tmp_path):
     assert counts["faults"] == 6
     assert counts["rounds"] == 3
     assert counts["trials"] == 3 * 18
-    assert not kept.exists(), "the next run begins anew"
+    assert not kept.exists(), "the next run starts from the beginning"

@@ -1,4 +1,4 @@
-"""What clusters are given: the scripts that jobs begin with, and the work of each job."""
+"""Input of clusters: the script of each job, and its work."""
 
 import json
 import math

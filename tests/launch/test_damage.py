@@ -99,7 +99,7 @@ def _process_of(run: Path, **content: object) -> None:
     _replaced(path, process=process | content)
 
 
-# What is done to a run, and what status says of it.
+# Changes of a run, and the message of `status`.
 ODD = {
     "shard": (_shard_of_no_text, r"results/\udcff.jsonl:3 is damaged and ignored"),
     "no jobs": (lambda run: _replaced(run / SENT, jobs=[]), f"{SENT} is damaged: its jobs are"),
@@ -120,7 +120,7 @@ ODD = {
     "pipe as aside": (lambda run: _pipe(run / "quarantine.jsonl"), "quarantine.jsonl cannot be"),
     "pipe as failures": (lambda run: _pipe(run / "failures/w.jsonl"), "w.jsonl is not a file"),
 }
-# What `status` says of a damaged file. An owner that is gone and progress need no line.
+# Messages of `status` about damaged files. Owners and progress need none.
 NAMED = {
     INTENT: f"{INTENT} is damaged: which jobs submission 1 sent is not known",
     SENT: f"{SENT} is damaged: its jobs are looked for in the queue",
@@ -314,7 +314,7 @@ def test_pipe_as_a_log_is_named_where_its_lines_would_be(run, capsys):
 
 
 def test_what_a_worker_says_of_itself_names_no_file(run):
-    """Its report is the file that it stands in, whatever name it gives."""
+    """Its report is found by the name of the file only."""
     (path,) = (run.run / "progress").glob("*.json")
     report = json.loads(path.read_text())
     report["holder"] |= {"worker": "a\0b", "job": "7"}

@@ -1,4 +1,4 @@
-"""What is to be sent, decided from what is known: no cluster, no files."""
+"""The decision which trials to submit: without a cluster and without files."""
 
 import itertools
 

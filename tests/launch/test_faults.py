@@ -1,4 +1,4 @@
-"""What can happen to a sweep on a cluster, on a real SLURM.
+"""Faults of a sweep on a real SLURM.
 
 After every fault the sweep is brought to its end with documented commands alone. Then each of its
 trials must have exactly one record, and the records must equal those of an undisturbed run in
@@ -195,7 +195,7 @@ def test_controller_killed_before_it_saved_holds_its_jobs_until_they_are_release
     held = "pending: launch failed requeued held"
     sweep.wait_until(lambda: {one["reason"] for one in sweep.trials("queued")} == {held}, held)
     assert "Duplicate jobid" in cluster.ask("sinfo", "-h", "-R", "-o", "%E")
-    # What the first copies do until they end is recorded, and the second ones leave it alone.
+    # The first copies record their trials; the second ones do not train these again.
     signal_all(workers, signal.SIGCONT)
     assert sweep.submit()["sent"] == 0
     cluster.heal()

@@ -1,4 +1,4 @@
-"""What a sweep will take, held against what sweeps took."""
+"""Forecasts of sweeps, compared with real sweeps and calculations."""
 
 import json
 import random

@@ -71,7 +71,7 @@ def test_processes_of_a_job_share_its_work_and_any_of_them_requeues_it(
         return False
 
     sweep.stop_workers_where(in_a_first_epoch, "a trial of the second process", rank=1)
-    # The first trains what the dead one left, and ends; the one that hangs goes on with the job.
+    # The first worker trains the trials of the dead one. The stopped one continues with the job.
     sweep.wait_for_records(29)
     sweep.wait_until(lambda: not sweep.workers(0), "the end of the first")
     assert sweep.records() == 29

@@ -1,6 +1,6 @@
-"""What is asked of SLURM's commands, and what is made of their answers; scripts stand in for them.
+"""Calls of SLURM's commands, and the use of their answers. Scripts replace the commands.
 
-How a real SLURM behaves is the matter of the tests marked `slurm`.
+Tests marked `slurm` use a real SLURM.
 """
 
 from __future__ import annotations

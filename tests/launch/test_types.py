@@ -103,7 +103,7 @@ def test_cell_stays_on_its_type_until_all_is_recorded(cluster, tmp_path, undistu
     assert sorted(shown) == sorted(expected)
     for job in sweep.jobs("PENDING"):
         cluster.ask("scontrol", "release", job)
-    # A job of what is urgent may end what runs in the main partition; that is sent again.
+    # An urgent job may preempt jobs of the main partition; these are submitted again.
     counts = sweep.finish("--trials-per-job", "6")
     assert counts["done"] == 12
     assert Counter(row["type"] for row in sweep.trials("done")) == Counter(wanted.values())

@@ -1,4 +1,4 @@
-"""Damage inside a shard, and odd entries beside it: nobody calls a trial done that is not there."""
+"""Damage inside a shard, and odd files: no trial without an intact record counts as done."""
 
 import os
 import random
@@ -78,14 +78,14 @@ def run(tmp_path: Path) -> Path:
 
 
 def _done(run: Path) -> set[str]:
-    """What is not pending, and so not sent."""
+    """Return the trials that are not pending."""
     found = status(run)
     assert found.warnings == tuple(FinishedTrials(run).refresh().problems)
     return {trial_id for trial_id, one in found.trials.items() if one.state != "pending"}
 
 
 def _checked(run: Path) -> set[str]:
-    """What is done, once everybody who reads the run has said the same."""
+    """Return the finished trials, after all readers of the run agree."""
     finished, done = FinishedTrials(run).refresh(), _done(run)
     made = collect(run)
     table = pd.read_parquet(made.results)
@@ -97,7 +97,7 @@ def _checked(run: Path) -> set[str]:
 
 
 def test_random_damage_is_pending_and_named_and_what_is_intact_is_done(run):
-    """500 damages of one or two kinds: who is intact is told here by comparing bytes."""
+    """500 damages of one or two kinds. Intact lines are found by comparing bytes."""
     draw = random.Random(0)
     names = dict(zip(LINES, (record.trial_id for record in RECORDS), strict=True))
     whole = (run / "results" / SHARD).read_bytes()
@@ -125,7 +125,7 @@ def test_random_damage_is_pending_and_named_and_what_is_intact_is_done(run):
 
 
 def test_random_damage_to_lines_without_a_checksum_is_read_alike_by_all(run):
-    """What cannot be seen in them is another digit; whoever reads them takes the same lines."""
+    """A changed digit is not noticed without a checksum; all readers take the same lines."""
     draw = random.Random(1)
     names = dict(zip(OLD_LINES, (record.trial_id for record in RECORDS), strict=True))
     whole = b"".join(line + b"\n" for line in OLD_LINES)
@@ -172,7 +172,7 @@ def test_odd_entries_are_named_and_the_rest_is_read(run):
 
 
 def test_odd_entry_beside_shards_that_have_been_collected_is_named(run):
-    """What was collected is current only where nothing has come beside it."""
+    """Collected tables are current only while no file is added."""
     assert collect(run).problems == ()
     assert current(run) is not None
     (run / "results" / "a.jsonl").mkdir()

@@ -1,4 +1,4 @@
-"""What is said to be on disk is there: synced whole before it counts, and its name after it."""
+"""Files are synced before they get their name, and their folder after that."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rebench.runs.folder import Kept, write_kept
 
 
 class Synced(NamedTuple):
-    """What one call of fsync found: the file or folder, and what the folder showed just then."""
+    """State at one call of fsync: the file or folder, and the visible files of the folder."""
 
     inode: int
     is_folder: bool

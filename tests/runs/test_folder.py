@@ -1,4 +1,4 @@
-"""A run's folder: what earlier versions wrote opens."""
+"""Folders of runs: identity, copies, and files of earlier versions."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Sweeps that no file should hold: each is a line that says what is wrong, and ends at once."""
+"""Sweeps with extreme values: each is refused with one line."""
 
 import json
 import os

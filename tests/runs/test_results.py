@@ -1,4 +1,4 @@
-"""Records of a run: what counts, what is ignored and said so, what is an error, what is a table."""
+"""Records of a run: valid, ignored and conflicting records, and the tables made from them."""
 
 import json
 import zlib

@@ -231,7 +231,7 @@ def test_digest_is_of_what_is_trained(before, changes, same):
 
 
 def test_what_a_small_sweep_does_not_say_is_this():
-    """What stands here decides about the ids of trials, or about how jobs are asked for."""
+    """These defaults decide the ids of trials or the options of jobs."""
     nothing = dict.fromkeys(
         ("partition", "account", "qos", "constraint", "exclude", "nodelist", "clusters", "comment")
     )
