@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 from pathlib import Path
 from types import SimpleNamespace
@@ -57,6 +58,9 @@ def _kept(path: Path) -> None:
 def test_file_is_synced_whole_before_it_has_its_name_and_the_folder_after_that(
     tmp_path, synced, write, content
 ):
+    write(tmp_path / "new" / "folder" / "x")
+    shutil.rmtree(tmp_path / "new")
+    synced.clear()
     path = tmp_path / "x"
     path.write_bytes(b"old")
     write(path)

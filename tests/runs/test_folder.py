@@ -85,6 +85,8 @@ def test_a_run_under_another_path_is_itself_and_its_copy_is_not(tmp_path):
     os.link(there / "run.json", again / "run.json")
     shutil.copytree(there, copy)
     assert [Run.open(folder).original for folder in (there, again, copy)] == [None, None, there]
+    other = Run.open(Path(shutil.copytree(there, tmp_path / "settled"))).settled()
+    assert (other.original, other.name == Run.open(there).name) == (None, False)
     shutil.rmtree(there)
     assert Run.open(copy).original is None
     Run.create(there)

@@ -11,6 +11,7 @@ from rebench.runs import (
     RecipeSpec,
     Skeleton,
     SlurmOptions,
+    Start,
     TimeModel,
     Trial,
     fit_times,
@@ -33,8 +34,13 @@ def make_trials(n_cells: int = 4, seeds: int = 3, epochs: int = 12) -> list[Tria
 
 def test_fit_recovers_the_times_that_made_the_records():
     truth = TimeModel(per_gflop_s=3e-4, per_layer_s=2e-4, source="")
-    measured = [(trial, truth.seconds(trial)) for trial in make_trials(20, 1)]
-    fitted = fit_times(measured, "made")
+    trials = make_trials(20, 1)
+    measured = [(trial, truth.seconds(trial)) for trial in trials]
+    # Trials of no time, and of a data set that this version does not know, say nothing.
+    unknown = trials[0].model_copy(update={"dataset": "unknown"})
+    fitted = fit_times([*measured, (trials[0], 0.0), (unknown, 1.0)], "made")
+    quick = fit_times([(trial, seconds / 1e6) for trial, seconds in measured], "made")
+    assert quick.per_gflop_s == pytest.approx(3e-10)
     assert fitted.per_gflop_s == pytest.approx(3e-4)
     assert fitted.per_layer_s == pytest.approx(2e-4)
     assert fitted.source == "20 records of made"
@@ -123,6 +129,8 @@ def test_work_of_a_trial_is_counted_by_hand():
     gflops = TimeModel(per_gflop_s=1.0, per_layer_s=0.0, source="").seconds(trial)
     # 220.1 million multiply-adds an image, as published for the largest cell.
     assert gflops == pytest.approx(12 * (3 * 50_000 + 10_000) * 0.22011969, rel=1e-6)
+    longer = trial.model_copy(update={"epochs": 112, "start": Start(epochs=100)})
+    assert GUESS.seconds(longer) == GUESS.seconds(trial)
     pools = trial.model_copy(update={"cell": Cell.parse("4_14_212")})  # 4 of 6 are layers
     layers = TimeModel(per_gflop_s=0.0, per_layer_s=1.0, source="").seconds(pools)
     assert layers == (3 * 5 * 4 + 8) * 12 * 235

@@ -1,6 +1,7 @@
 """Shards on a real file system: one writer each, torn tails, full disks, read-only folders."""
 
 import contextlib
+import os
 import subprocess
 import sys
 import time
@@ -18,7 +19,12 @@ def _lines(folder: Path) -> list[bytes]:
 
 def test_second_writer_of_one_name_takes_the_next_attempt(tmp_path):
     first, second = ShardWriter(tmp_path, "w", 0), ShardWriter(tmp_path, "w", 0)
-    first.append(["a"])
+    before = os.umask(0)
+    try:
+        first.append(["a"])
+    finally:
+        os.umask(before)
+    assert first.path.stat().st_mode & 0o777 == 0o664
     second.append(["b"])
     first.append(["c"])
     assert (tmp_path / "w.0.jsonl").read_text() == "a\nc\n"
