@@ -141,6 +141,12 @@ def test_what_does_not_fit_beside_live_arrays_goes_in_an_array_that_waits():
     assert decision.throttles[""].before(10) == ("12",)
 
 
+def test_types_are_throttled_apart():
+    live = [_job((), job=f"12_{task}", type_name="a") for task in range(3)]
+    throttles = _decide(SPEC + TYPES, State(jobs=live))[1].throttles
+    assert {name: one.room for name, one in throttles.items()} == {"a": 1, "b": 4}
+
+
 def test_cell_is_not_split_over_types_unless_it_is_meant():
     ids, before = _decide(SPEC + TYPES)
     homes = {key: chunk.type_name for chunk in before.intent.chunks for key in chunk.trials}
@@ -259,7 +265,8 @@ def test_node_is_used_again_after_an_hour_and_at_once_after_one_command():
     at_once = _after(_last(left_out={"n1": 1e6 - 5}), preflight=False)
     assert (at_once.intent.left_out, at_once.intent.nodes_judged_from) == ({}, 5)
     # What failed before is not held against it by the submissions after that.
-    assert _after(_last(nodes_judged_from=5)).intent.left_out == {}
+    assert _after(_last(nodes_judged_from=2)).intent.left_out == {}
+    assert _after(_last(nodes_judged_from=1)).intent.left_out == {"n1": 1e6}
 
 
 def test_last_node_of_a_partition_is_never_left_out():

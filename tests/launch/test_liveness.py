@@ -105,15 +105,17 @@ def test_cores_are_those_that_the_process_may_use():
 def test_submitter_elsewhere_lives_until_it_has_been_silent_for_ten_minutes(tmp_path):
     owner = tmp_path / "owner.json"
     owner.touch()
+    age(owner, 590)
     assert submitter_lives(owner, elsewhere(this_process()))
-    age(owner, 700)
+    age(owner, 610)
     assert not submitter_lives(owner, elsewhere(this_process()))
     assert submitter_lives(owner, this_process()), "here the system knows"
 
 
 def test_submitter_without_a_name_lives_for_an_instant(tmp_path):
+    age(tmp_path, 25)
     assert submitter_lives(tmp_path / "owner.json", None)
-    age(tmp_path, 60)
+    age(tmp_path, 35)
     assert not submitter_lives(tmp_path / "owner.json", None)
 
 
@@ -124,6 +126,8 @@ def test_worker_elsewhere_lives_until_it_has_been_silent_for_half_an_hour(tmp_pa
     Reporter(tmp_path, other)
     assert cluster("local").worker_lives(tmp_path, me, other)
     assert last_heard_s(tmp_path).keys() == {"77"}
+    age(report_path(tmp_path, other.worker), 1790)
+    assert cluster("local").worker_lives(tmp_path, me, other)
     age(report_path(tmp_path, other.worker), 2000)
     assert not cluster("local").worker_lives(tmp_path, me, other)
     assert 1900 < last_heard_s(tmp_path)["77"] < 2100

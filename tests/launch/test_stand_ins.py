@@ -340,6 +340,8 @@ def test_changed_sweep_is_sent_if_that_is_meant_and_a_run_as_it_was(spec):
     changed = {"seeds": [2, 3, 4, 5]}
     with pytest.raises(InputError, match="4 trials are new, 2 are no longer asked for"):
         _submit(spec, settings=changed)
+    with pytest.raises(InputError, match="2 trials are new, 0 are no longer asked for"):
+        _submit(spec, settings={"seeds": [1, 2, 3, 4]})
     assert len(Run.open(done.run).ids()) == 6
     told: list[str] = []
     sent = _submit(spec, settings=changed, accept_change=True, tell=told.append, data_root="/x")
