@@ -191,10 +191,9 @@ class _Sending:
     def _send_arrays(
         self, mine: Submission, intent: Intent, decision: Decision, *, live: bool
     ) -> tuple[list[str], set[str], str]:
-        """Submit arrays until the cluster accepts no more; halve refused arrays and try again.
+        """Return the submitted jobs, their trials, and the reason why the cluster accepts no more.
 
-        Return the jobs, their trials, and the reason why the cluster accepts no more. A refusal
-        raises if its reason is not the number of jobs, or if no job is `live`.
+        Arrays that are too large are halved. Another refusal, or one without a `live` job, raises.
         """
         jobs: list[str] = []
         trials: set[str] = set()

@@ -92,12 +92,7 @@ def read_kept(
 ) -> Form | None:
     """Return the content of a file; None if it is missing, damaged or unreadable.
 
-    Args:
-        form: the model of the content.
-        path: the file.
-        tell: receives one line about a damaged or unreadable file.
-        meaning: the consequence, for this line.
-        read: the function that reads the file.
+    `tell` receives one line about a damaged or unreadable file, which ends with its `meaning`.
     """
     try:
         return form.model_validate_json(read(path), extra="ignore")
@@ -133,11 +128,7 @@ def write_once(path: Path, content: Plain) -> bool:
 
 
 def read_own(path: Path) -> bytes:
-    """Read a file that decides which jobs are sent; only this user and root may have written it.
-
-    Raises:
-        UnsafeFileError: another user owns it, or others can write to it.
-    """
+    """Read a file that decides which jobs are sent; refuse it if others can write to it."""
     with open_file(path) as file:
         # Check the open file: it cannot be replaced in the meantime.
         about = os.fstat(file.fileno())
