@@ -10,12 +10,10 @@ import numpy as np
 import pytest
 import torch
 from search_tables import final_accuracy, smooth_table
-from support import shared_data
 
 from cells import Cell
 from rebench.cli import main
 from rebench.cli.search import _kept
-from rebench.data import read_raw
 from rebench.errors import UnknownNameError
 from rebench.nets import TinyNet
 from rebench.nets.untrained import synflow
@@ -135,62 +133,44 @@ def test_an_unknown_proxy_is_refused():
         net_proxy_scores(["synflw"], [11], *_batch(2))
 
 
-def _in_small(names: list[str], cells_per_stage: int) -> dict[str, float]:
-    """Spearman on 60 cells with 8 channels and 8 real images."""
-    folder = shared_data()
-    assert folder is not None
-    indices = np.sort(np.random.default_rng(0).choice(15_625, 60, replace=False)).tolist()
-    images, labels = image_batch("cifar10", 64, root=folder / "cifar10-mini")
+def _ranked(
+    folder: Path, names: list[str], *, cells: int, images: int, cells_per_stage: int
+) -> dict[str, dict[str, float]]:
+    """Rank correlations on random cells, with 8 channels and real images."""
+    indices = np.sort(np.random.default_rng(0).choice(15_625, cells, replace=False)).tolist()
+    pixels, labels = image_batch("cifar10", images, root=folder / "cifar10-mini")
     scores = net_proxy_scores(
-        names, indices, images[:8], labels[:8], channels=8, cells_per_stage=cells_per_stage
+        names, indices, pixels, labels, channels=8, cells_per_stage=cells_per_stage
     )
     final = final_accuracy("cifar10")[indices]
-    return {name: rank_correlation(scores[name], final)["spearman"] for name in names}
+    return {name: rank_correlation(scores[name], final) for name in names}
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("real_data")
-def test_gradients_rank_as_published_in_a_deep_skeleton_and_not_in_a_shallow_one():
+def test_gradients_rank_as_published_in_a_deep_skeleton_and_not_in_a_shallow_one(real_data: Path):
     names = ["grad-norm", "snip"]
-    deep, shallow = _in_small(names, 5), _in_small(names, 1)
+    deep, shallow = (
+        _ranked(real_data, names, cells=60, images=8, cells_per_stage=depth) for depth in (5, 1)
+    )
     for name in names:
         published = PROXY_SPEARMAN["cifar10"][name]
-        assert deep[name] == pytest.approx(published, abs=0.1)
-        assert shallow[name] < published - 0.3
+        assert deep[name]["spearman"] == pytest.approx(published, abs=0.1)
+        assert shallow[name]["spearman"] < published - 0.3
 
 
 @pytest.mark.slow
-@pytest.mark.shared_data
-def test_synflow_and_naswot_reproduce_the_published_correlations():
-    """On 240 cells, with networks of one cell a stage and 16 real images.
+def test_synflow_and_naswot_reproduce_the_published_correlations(real_data: Path):
+    """On 240 cells, with networks of one cell a stage.
 
     Published for the whole space, networks of five cells a stage and batches of 64 to 128: synflow
-    Spearman .737; second-hand, its Kendall .56 and NASWOT's .57. With real images and published
-    accuracies these are reproduced within 0.1.
+    Spearman .737; second-hand, its Kendall .56 and NASWOT's .57.
     """
-    indices = np.sort(np.random.default_rng(0).choice(15_625, 240, replace=False)).tolist()
-    folder = shared_data()
-    if folder is not None:
-        raw = read_raw("cifar10", folder / "cifar10-mini")
-        images = raw.train.pixels[:16].float() / 255
-        images = (images - images.mean((0, 2, 3), keepdim=True)) / images.std(
-            (0, 2, 3), keepdim=True
-        )
-        labels = raw.train.labels[:16].long()
-    else:
-        images, labels = _batch(16, size=32)
-    scores = net_proxy_scores(
-        ["synflow", "naswot"], indices, images, labels, channels=8, cells_per_stage=1
-    )
-    final = final_accuracy("cifar10")[indices]
-    synflow = rank_correlation(scores["synflow"], final)
-    naswot = rank_correlation(scores["naswot"], final)
-    if folder is None:
-        assert min(synflow["spearman"], naswot["spearman"]) > 0.3
-        return
-    assert synflow["spearman"] == pytest.approx(PROXY_SPEARMAN["cifar10"]["synflow"], abs=0.1)
-    assert synflow["kendall"] == pytest.approx(0.56, abs=0.1)
-    assert naswot["kendall"] == pytest.approx(0.57, abs=0.1)
+    names = ["synflow", "naswot"]
+    found = _ranked(real_data, names, cells=240, images=16, cells_per_stage=1)
+    published = PROXY_SPEARMAN["cifar10"]["synflow"]
+    assert found["synflow"]["spearman"] == pytest.approx(published, abs=0.1)
+    assert found["synflow"]["kendall"] == pytest.approx(0.56, abs=0.1)
+    assert found["naswot"]["kendall"] == pytest.approx(0.57, abs=0.1)
 
 
 @pytest.fixture(scope="module")
@@ -238,11 +218,17 @@ def test_flow_of_a_trained_network_passes_through_its_weights_alone(kept):
     assert synflow(net, *_batch(2)) == synflow(other, *_batch(2))
 
 
-def test_command_scores_the_networks_of_a_run(kept, tmp_path, capsys):
+@pytest.fixture
+def five(tmp_path):
+    """A table of the four cells and a worse one without a network."""
     rows = [f"{index},digits,ori-test,1,1,{50 + at}" for at, index in enumerate([0, *TRAINED])]
     table = tmp_path / "table.csv"
     table.write_text("\n".join(["index,dataset,split,epochs,seed,accuracy", *rows]))
-    command = ["search", "proxies", str(table), "--trained", str(kept), "--json"]
+    return str(table)
+
+
+def test_command_scores_the_networks_of_a_run(kept, five, capsys):
+    command = ["search", "proxies", five, "--trained", str(kept), "--json"]
     assert main(command) == 2
     assert "by one recipe are needed, RUN@RECIPE" in capsys.readouterr().err
     assert main([*command, "--trained", f"{kept}@nb201"]) == 0
@@ -261,17 +247,12 @@ def test_network_of_a_cell_is_that_of_its_first_seed(kept):
     assert {index: each.trial.seed for index, each in chosen.items()} == dict.fromkeys(TRAINED, 1)
 
 
-def test_predictor_knows_the_networks_of_a_run(kept, tmp_path, capsys):
-    rows = [f"{index},digits,ori-test,1,1,{50 + at}" for at, index in enumerate([0, *TRAINED])]
-    (tmp_path / "table.csv").write_text(
-        "\n".join(["index,dataset,split,epochs,seed,accuracy", *rows])
-    )
-    command = ["search", "run", "predictor", str(tmp_path / "table.csv"), "--json"]
-    assert main([*command, "--evaluations", "12", "--trained", f"{kept}@nb201"]) == 0
+def test_predictor_knows_the_networks_of_a_run(kept, five, capsys):
+    command = ["search", "run", "predictor", five, "--json", "--evaluations", "12"]
+    assert main([*command, "--trained", f"{kept}@nb201"]) == 0
     printed = json.loads(capsys.readouterr().out)
     assert "digits, 4 cells; searched on" in printed["notes"][0]
     assert "; predictors know proxies of trained networks" in printed["notes"][0]
-    # The 5-cell table's worst cell has no network, so the others are searched.
     assert printed["answers"][0]["cell"] in TRAINED
 
 

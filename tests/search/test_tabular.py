@@ -30,6 +30,10 @@ def table(frame: pd.DataFrame) -> Table:
     return Table.from_frame(frame, name="made", origin="generated")
 
 
+# The columns of a table of accuracies without times.
+PLAIN = ["index", "dataset", "split", "epochs", "seed", "accuracy"]
+
+
 def _only(frame: pd.DataFrame, **columns: object) -> pd.DataFrame:
     for name, value in columns.items():
         frame = frame[frame[name] == value]
@@ -67,9 +71,7 @@ def test_an_evaluation_costs_its_training_and_one_pass(table: Table, frame: pd.D
 
 
 def test_a_table_of_test_accuracy_says_so_and_counts_evaluations(frame: pd.DataFrame):
-    means = _only(frame, split="ori-test", epochs=200, seed=777)[
-        ["index", "dataset", "split", "epochs", "seed", "accuracy"]
-    ]
+    means = _only(frame, split="ori-test", epochs=200, seed=777)[PLAIN]
     searched = search_table(Table.from_frame(means), "cifar10")
     assert "test accuracy, so optimistic" in searched.protocol
     assert "evaluations (no times in it)" in searched.protocol
@@ -79,9 +81,7 @@ def test_a_table_of_test_accuracy_says_so_and_counts_evaluations(frame: pd.DataF
 
 @pytest.mark.parametrize(("least", "known"), [(1.0, True), (0.0, False), (np.nan, False)])
 def test_times_are_known_where_every_cell_has_some(frame: pd.DataFrame, least: float, known: bool):
-    rows = _only(frame, split="ori-test", epochs=200, seed=777)[
-        ["index", "dataset", "split", "epochs", "seed", "accuracy"]
-    ]
+    rows = _only(frame, split="ori-test", epochs=200, seed=777)[PLAIN]
     seconds = np.where(rows["index"] == rows["index"].iloc[0], least, 2.0)
     searched = search_table(Table.from_frame(rows.assign(seconds=seconds)), "cifar10")
     assert searched.has_seconds is known
@@ -253,9 +253,7 @@ def test_table_that_cannot_be_searched_is_refused():
 def _table(name: str, **columns: object) -> Table:
     rows = synthetic_table(0, cells=range(9), datasets=["cifar10"], epochs=[200]).frame()
     rows = rows[rows["split"] == "ori-test"].assign(**columns)
-    return Table.from_frame(
-        rows[["index", "dataset", "split", "epochs", "seed", "accuracy"]], name=name
-    )
+    return Table.from_frame(rows[PLAIN], name=name)
 
 
 def test_data_set_of_two_tables_is_the_usual_one_that_both_have():
