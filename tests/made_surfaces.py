@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from cells import compile_space
+from experiments.surface.grid import read_surface
 
 RATES = tuple(0.0125 * 2.0**k for k in range(9))
 SEEDS = (1, 2, 3)
@@ -45,6 +46,18 @@ def surface_table(best_rates, cells, *, noise=0.3, bend=0.5, rng=None, rates=RAT
         for seed in seeds
     ]
     return pd.DataFrame(rows)
+
+
+def made_surface(best_rates, cells, **options):
+    """Read the surface of a generated table."""
+    return read_surface(surface_table(best_rates, cells, **options), dataset="made")
+
+
+def trained(cells, rate, difference=0.0, recipe="topology-lr"):
+    """Direct trainings at `rate` on cells whose surface is a parabola about 0.1 without noise."""
+    rows = surface_table(0.1, cells, rates=(rate,), noise=0)
+    accuracy = rows["accuracy"] + difference
+    return rows.assign(recipe=recipe, rate=np.nan, learning_rate=rate, accuracy=accuracy)
 
 
 def sample_table(best_rates, cells, n, *, noise=1.0, bend=2.0, seed=0):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from made_surfaces import some_cells, surface_table
+from made_surfaces import made_surface, some_cells, surface_table, trained
 
 from cells import Cell, compile_space
 from experiments.surface.answers import _beyond, ask_surface
@@ -24,21 +24,12 @@ from rebench.errors import InputError, UnknownNameError
 
 CELLS = some_cells(60)
 MULTIPLIERS = compile_space().lr_multiplier[CELLS]
+EMPTY = Cell.parse("|none~0|+|none~0|none~1|+|none~0|none~1|none~2|").index  # without a path
 NO_RULES = pd.DataFrame({"base": [], "outside": []})
 
 
-def surface(best_rates, **options):
-    return read_surface(surface_table(best_rates, CELLS, **options), dataset="made")
-
-
-def rng():
-    return np.random.default_rng(0)
-
-
-def trained(made, rate, difference, recipe="topology-lr"):
-    """Direct trainings at `rate` on cells whose surface is a parabola about 0.1 without noise."""
-    rows = surface_table(0.1, made.cells, rates=(rate,), noise=0)
-    return rows.assign(recipe=recipe, learning_rate=rate, accuracy=rows["accuracy"] + difference)
+def surface(best_rates=0.1, **options):
+    return made_surface(best_rates, CELLS, **options)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +53,7 @@ def test_table_without_recipes_has_no_surface():
 
 
 def test_rule_rates_are_the_recipes_own():
-    made = surface(0.1)
+    made = surface()
     assert rule_rates(made)["topology-lr"] == pytest.approx(0.46 * MULTIPLIERS)
     paths = compile_space().n_paths[CELLS]
     assert rule_rates(made, ["paths(base_lr=2.0)"])["paths(base_lr=2.0)"] == pytest.approx(
@@ -71,18 +62,16 @@ def test_rule_rates_are_the_recipes_own():
 
 
 def test_rule_has_no_rate_without_a_path():
-    empty = Cell.parse("|none~0|+|none~0|none~1|+|none~0|none~1|none~2|").index
-    table = surface_table(0.1, [*CELLS[:4], empty])
-    made = read_surface(table, dataset="made")
+    made = made_surface(0.1, [*CELLS[:4], EMPTY])
     rates = rule_rates(made)["topology-lr"]
-    assert np.isnan(rates).tolist() == (made.cells == empty).tolist()
+    assert np.isnan(rates).tolist() == (made.cells == EMPTY).tolist()
     with pytest.raises(InputError, match="without a path"):
         rule_regrets(made, {"topology-lr": rates})
 
 
 def test_measured_rates_are_geometric_means_over_seeds():
-    made = surface(0.1)
-    rows = trained(made, 0.4, 0.0, recipe="one-step")
+    made = surface()
+    rows = trained(made.cells, 0.4, recipe="one-step")
     rows["learning_rate"] = np.where(rows["seed"] == 1, 0.8, 0.1)
     assert measured_rates(made, rows)["one-step"] == pytest.approx(0.2)
     lacking = rows[rows["index"] != CELLS[0]]
@@ -91,8 +80,8 @@ def test_measured_rates_are_geometric_means_over_seeds():
 
 
 def test_analytic_and_fixed_recipes_are_not_measured():
-    made = surface(0.1)
-    rows = pd.concat([trained(made, 0.4, 0.0), trained(made, 0.4, 0.0, recipe="fixed(lr=0.4)")])
+    made = surface()
+    rows = pd.concat([trained(made.cells, 0.4), trained(made.cells, 0.4, recipe="fixed(lr=0.4)")])
     assert measured_rates(made, rows) == {}
 
 
@@ -111,29 +100,23 @@ def sized(rows):
     ],
 )
 def test_effective_rate_is_the_rate_over_the_variance_of_the_init(label: str, factor: float):
-    made = surface(0.1)
-    rows = sized(trained(made, 0.4, 0.0, recipe=label))
+    made = surface()
+    rows = sized(trained(made.cells, 0.4, recipe=label))
     rows["learning_rate"] = np.where(rows["seed"] == 1, 0.8, 0.1)
     found = effective_rate(made, rows, label)
     assert found == pytest.approx(0.2 * factor, nan_ok=True)
 
 
-def test_effective_rate_needs_the_size_of_the_networks():
-    made = surface(0.1)
-    rows = trained(made, 0.4, 0.0)
+def test_effective_rate_needs_the_size_and_the_init_of_each_cell():
+    made = made_surface(0.1, [*CELLS[:4], EMPTY])
+    rows = trained(CELLS[:4], 0.4)
+    assert effective_rate(made, sized(rows), "topology-lr") == pytest.approx(0.4)
     assert np.isnan(effective_rate(made, rows, "topology-lr"))
     larger = sized(rows).assign(channels=np.where(rows["seed"] == 1, 4, 8))
     assert np.isnan(effective_rate(made, larger, "topology-lr"))
-
-
-def test_effective_rate_of_a_cell_without_an_init_is_none():
-    empty = Cell.parse("|none~0|+|none~0|none~1|+|none~0|none~1|none~2|").index
-    table = surface_table(0.1, [*CELLS[:4], empty])
-    made = read_surface(table, dataset="made")
-    rows = sized(trained(made, 0.4, 0.0, recipe="topology-init"))
+    rows = sized(trained(made.cells, 0.4, recipe="topology-init"))
     assert np.isnan(effective_rate(made, rows, "topology-init"))
-    rest = rows[rows["index"] != empty]
-    assert 0 < effective_rate(made, rest, "topology-init") < 0.4
+    assert 0 < effective_rate(made, rows[rows["index"] != EMPTY], "topology-init") < 0.4
 
 
 def test_rates_come_from_the_labels_of_recipes():
@@ -143,22 +126,18 @@ def test_rates_come_from_the_labels_of_recipes():
 
 
 def test_cells_without_a_path_are_left_out_of_the_rules_alone():
-    empty = Cell.parse("|none~0|+|none~0|none~1|+|none~0|none~1|none~2|").index
-    answers = ask_surface(surface_table(0.1, [*CELLS[:12], empty]), draws=5)
+    answers = ask_surface(surface_table(0.1, [*CELLS[:12], EMPTY]), draws=5)
     assert answers.gains["n_cells"].max() == 13
     assert "1 cells without a path" in " ".join(answers.notes)
     assert set(answers.regrets["rule"]) >= {"constant", "topology-lr"}
 
 
-def test_several_data_sets_are_asked_for_one():
+def test_data_set_must_be_named_and_be_in_the_table():
     table = surface_table(0.1, CELLS[:12])
     with pytest.raises(InputError, match="made, other; name one"):
         ask_surface(pd.concat([table, table.assign(dataset="other")]))
-
-
-def test_data_set_that_the_table_lacks_is_named_beside_what_it_has():
     with pytest.raises(UnknownNameError, match=r"data set 'elsewhere'.*made"):
-        ask_surface(surface_table(0.1, CELLS[:12]), dataset="elsewhere")
+        ask_surface(table, dataset="elsewhere")
 
 
 def test_rates_that_end_too_early_are_named():
@@ -166,9 +145,9 @@ def test_rates_that_end_too_early_are_named():
     said = " ".join(ask_surface(surface_table(best, CELLS[:12], noise=0.01), draws=5).notes)
     assert "3 cells (25%) are best at the highest rate, 3.2. Their best rate may be outside" in said
     assert "best at the lowest" not in said
-    [said] = _beyond(read_surface(surface_table(100.0, CELLS[:12]), dataset="made"), NO_RULES)
+    [said] = _beyond(made_surface(100.0, CELLS[:12]), NO_RULES)
     assert "are best at the highest rate, 3.2, which is also the best single rate" in said
-    alike = read_surface(surface_table(0.1, CELLS[:10], noise=0, bend=0), dataset="made")
+    alike = made_surface(0.1, CELLS[:10], noise=0, bend=0)
     assert _beyond(alike, NO_RULES) == []  # a rate that does not matter is no optimum at an end
     low = surface_table(0.025, CELLS[:12], rates=(0.0125, 0.025, 0.05, 0.1), noise=0.01)
     answers = ask_surface(low, rules=("topology-lr", "fixed(lr=0.05)"), draws=5)

@@ -1,39 +1,38 @@
-"""What a choice of the learning rate gains and re-ranks, on surfaces whose truth is known."""
+"""Gains and rankings by the choice of the learning rate, on surfaces whose truth is known."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from made_surfaces import some_cells, surface_table
+from made_surfaces import made_surface, some_cells, surface_table
 from scipy import stats
 
 from experiments.surface.gains import of_most, rate_gains, rate_reranking
-from experiments.surface.grid import read_surface
 from rebench.analysis.ranking import TauSamples
 
 CELLS = some_cells(60)
 
 
 def surface(best_rates, **options):
-    return read_surface(surface_table(best_rates, CELLS, **options), dataset="made")
+    return made_surface(best_rates, CELLS, **options)
 
 
-def row(table, *names):
-    first, second = table.columns[:2]
-    [found] = table[
-        (table[first] == names[0]) & (table[second] == names[1]) & (table["top_percent"] == 100)
-    ].to_dict("records")
-    return found
+def gain(made, of, over):
+    table = rate_gains(made, reference=0.1, top_percent=(100.0,)).set_index(["of", "over"])
+    return table.loc[(of, over)]
+
+
+def reranked(made):
+    table = rate_reranking(made, reference=0.1, rng=np.random.default_rng(0))
+    [row] = table.query(
+        "before == '0.1 for all' and after == 'own best rate' and top_percent == 100"
+    ).to_dict("records")
+    return row
 
 
 def test_gain_is_nothing_where_the_rate_does_not_matter():
-    # Seeds alone: the highest of nine means is a point better, and none of it is a gain.
-    made = surface(0.1, bend=0, noise=1.0)
-    found = row(
-        rate_gains(made, reference=0.1),
-        "own best rate",
-        "0.1 for all",
-    )
+    # Only noise: the highest of nine means is a point better, and none of it is a gain.
+    found = gain(surface(0.1, bend=0, noise=1.0), "own best rate", "0.1 for all")
     assert found["gain_low"] <= 0 <= found["gain_high"]
     assert abs(found["gain"]) < 0.15
     assert found["in_sample"] > 0.7
@@ -42,19 +41,15 @@ def test_gain_is_nothing_where_the_rate_does_not_matter():
 def test_gain_of_one_rate_for_all_is_what_was_planted():
     # All cells are best at 0.4, two octaves from 0.1: 4 x 0.5 points.
     made = surface(0.4, noise=0.2)
-    table = rate_gains(made, reference=0.1)
-    single = row(table, "best single rate", "0.1 for all")
+    single = gain(made, "best single rate", "0.1 for all")
     assert single["gain_low"] <= 2 <= single["gain_high"]
-    own = row(table, "own best rate", "best single rate")
-    assert abs(own["gain"]) < 0.05
+    assert abs(gain(made, "own best rate", "best single rate")["gain"]) < 0.05
 
 
 def test_gain_of_own_rates_is_what_was_planted():
     # Half of the cells are best an octave below 0.1, half an octave above.
-    best = np.where(np.arange(len(CELLS)) % 2, 0.05, 0.2)
-    made = surface(best, noise=0.05)
-    table = rate_gains(made, reference=0.1)
-    assert row(table, "own best rate", "0.1 for all")["gain"] == pytest.approx(0.5, abs=0.03)
+    made = surface(np.where(np.arange(len(CELLS)) % 2, 0.05, 0.2), noise=0.05)
+    assert gain(made, "own best rate", "0.1 for all")["gain"] == pytest.approx(0.5, abs=0.03)
 
 
 def test_gain_among_the_best_cells_is_theirs():
@@ -71,23 +66,14 @@ def test_gain_among_the_best_cells_is_theirs():
 
 
 def test_reranking_is_nothing_where_all_cells_like_one_rate():
-    found = row(
-        rate_reranking(surface(0.1, noise=0.5), reference=0.1, rng=np.random.default_rng(0)),
-        "0.1 for all",
-        "own best rate",
-    )
+    found = reranked(surface(0.1, noise=0.5))
     assert found["drop_low"] <= 0 <= found["drop_high"]
     assert found["tau"] > 0.8
 
 
 def test_reranking_is_seen_where_cells_like_different_rates():
     best = np.random.default_rng(1).choice([0.0125, 0.1, 0.8], len(CELLS))
-    made = surface(best, noise=0.1, bend=1.5)
-    found = row(
-        rate_reranking(made, reference=0.1, rng=np.random.default_rng(0)),
-        "0.1 for all",
-        "own best rate",
-    )
+    found = reranked(surface(best, noise=0.1, bend=1.5))
     assert found["seed_tau"] > 0.95
     assert found["drop_low"] > 0.2
 

@@ -6,11 +6,10 @@ import dataclasses
 
 import numpy as np
 import pytest
-from made_surfaces import some_cells, surface_table
+from made_surfaces import made_surface, some_cells, trained
 
 from cells import Cell, compile_space
 from experiments.surface.gains import direct_check, direct_reranking, single_rates
-from experiments.surface.grid import read_surface
 from experiments.surface.recipe_rates import rule_rates
 from experiments.surface.rules import (
     fit_rates,
@@ -27,7 +26,7 @@ PLANTED = 0.1 * MULTIPLIERS / np.exp(np.log(MULTIPLIERS).mean())
 
 
 def surface(best_rates, **options):
-    return read_surface(surface_table(best_rates, CELLS, **options), dataset="made")
+    return made_surface(best_rates, CELLS, **options)
 
 
 def rng():
@@ -88,22 +87,14 @@ def test_fit_gains_nothing_where_nothing_is_to_be_found(bend: float):
 
 
 def test_fit_of_few_cells_is_refused():
-    made = read_surface(surface_table(0.1, CELLS[:19]), dataset="made")
+    made = made_surface(0.1, CELLS[:19])
     with pytest.raises(InputError, match="needs 20 cells, got 19"):
         fit_rates(made, {"graph": graph_statistics(made.cells)}, rng=rng())
 
 
-def trained(made, rate, difference, recipe="topology-lr"):
-    """Direct trainings at `rate` on cells whose surface is a parabola about 0.1 without noise."""
-    rows = surface_table(0.1, made.cells, rates=(rate,), noise=0)
-    return rows.assign(
-        recipe=recipe, rate=np.nan, learning_rate=rate, accuracy=rows["accuracy"] + difference
-    )
-
-
 def test_direct_training_is_held_against_the_surface_at_its_own_rate():
     made = surface(0.1, noise=0.0)
-    rows = direct_check(made, trained(made, 0.4, 0.7), reference=0.1)
+    rows = direct_check(made, trained(made.cells, 0.4, 0.7), reference=0.1)
     [row] = rows.to_dict("records")
     assert (row["recipe"], row["n_cells"]) == ("topology-lr", 60)
     assert [row["difference"], row["difference_low"], row["difference_high"]] == pytest.approx(
@@ -116,7 +107,7 @@ def test_direct_training_is_held_against_the_surface_at_its_own_rate():
 
 def retrained(made, accuracy):
     """Direct trainings with these accuracies [cells, seeds]."""
-    rows = trained(made, 0.1, 0.0, recipe="topology").sort_values(["index", "seed"])
+    rows = trained(made.cells, 0.1, recipe="topology").sort_values(["index", "seed"])
     return rows.assign(accuracy=accuracy.ravel())
 
 
@@ -159,7 +150,7 @@ def test_a_rate_for_all_that_ranks_cells_anew_is_told_from_one_that_shifts_them(
 
 def test_cells_that_lack_a_seed_are_left_out_of_the_ranking():
     made = surface(0.1, noise=1.0)
-    rows = trained(made, 0.1, 0.0).iloc[1:]
+    rows = trained(made.cells, 0.1).iloc[1:]
     found = direct_reranking(made, rows, reference=0.1, rng=rng())
     assert found.set_index("top_percent")["n_cells"][100] == 59
 

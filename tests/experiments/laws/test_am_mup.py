@@ -13,9 +13,8 @@ import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 from experiments.laws import am_mup
 from experiments.laws.conv_step import ConvNetwork, DeepNet, DeepPlan, sample_conv_updates
 from experiments.laws.estimate import log_slope
-from experiments.laws.images import SmallImages, load_small_images
+from experiments.laws.images import SmallImages
 from experiments.laws.pieces import Pieces
-from experiments.laws.rate_search import RateGrid
 
 
 def exponent(family: am_mup.Family, draws: int) -> float:
@@ -102,17 +101,6 @@ def test_stack_shrinks_the_variance_of_branches_alone():
     net = DeepNet(plan, torch.Generator().manual_seed(0))
     variances = [float(layer.weight.detach().var()) * 64 / 2 for layer in net.layers]
     assert variances == pytest.approx([1, 1 / 4, 1 / 4, 1 / 4, 1 / 4], rel=0.11)
-
-
-def test_stacked_search_equals_training_one_rate_alone():
-    images = load_small_images("digits")
-    plan = DeepPlan(width=8, depth=3, block="pre", kernel=3)
-    grid = RateGrid(lowest_lr=0.1, highest_lr=1.0, n_lrs=3, steps=2, batch_size=16, seeds=1)
-    together = am_mup.search_net(plan, images, grid, 0)
-    rate = float(grid.rates[1])
-    alone = dataclasses.replace(grid, lowest_lr=rate, highest_lr=rate, n_lrs=1)
-    single = am_mup.search_net(plan, images, alone, 0)
-    assert together["loss"].iloc[1] == pytest.approx(single["loss"].item(), rel=1e-5)
 
 
 def test_transfer_trains_on_the_images_it_is_given():

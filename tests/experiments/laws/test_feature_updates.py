@@ -14,7 +14,6 @@ from experiments.laws import bafu, speed
 from experiments.laws.alignment import controlled_rates, draw_batches, gradients_of
 from experiments.laws.bafu import first_order_updates
 from experiments.laws.conv_step import DeepNet, DeepPlan
-from experiments.laws.registry import LAWS
 from rebench.errors import UnknownNameError
 from rebench.nets import TinyNet
 
@@ -109,38 +108,20 @@ def test_limit_cosine_equals_the_depth_laws_aligned_share():
         assert speed.limit_cosine(layer) == pytest.approx(math.sqrt(share), rel=1e-14)
 
 
-@pytest.mark.parametrize("constant", [0.5, 1.0, 2.0])
-def test_residual_cosine_tends_to_the_derived_limit_with_the_width(constant):
+@pytest.mark.parametrize(("constant", "power"), [(0.5, -0.5), (1.0, -0.5), (2.0, -0.5), (1.0, 0.0)])
+def test_cosine_tends_to_the_derived_limit_with_the_width(constant, power):
     depth = 16
-    branch = constant / math.sqrt(depth)
+    branch = constant * depth**power
     found = speed.speed_frame(
-        depth=depth, width=500, constant=constant, power=-0.5, draws=6, seed=0
+        depth=depth, width=500, constant=constant, power=power, draws=6, seed=0
     ).groupby("layer")
-    # Tolerance 5 %: six draws at this width stay within 3 %.
+    # Tolerance 5 %: six draws of ResNets at this width stay within 3 %. MLPs vary more: 10 %.
+    tolerance = 0.05 if power else 0.1
     for layer in (4, 8, 16):
         limit = speed.limit_cosine(layer, branch)
-        assert found["cosine"].mean()[layer] == pytest.approx(limit, rel=0.05)
+        assert found["cosine"].mean()[layer] == pytest.approx(limit, rel=tolerance)
     far = speed.limit_cosine(10**6, constant / 10**3)
     assert far == pytest.approx((1 + 2 * constant**2 / 3) ** -0.5, rel=1e-4)
-
-
-@pytest.mark.slow
-def test_alignment_decays_in_mlps_and_stays_in_scaled_resnets(tmp_path):
-    import dataclasses
-
-    from experiments.laws.pieces import Pieces
-
-    settings = dataclasses.replace(
-        LAWS["bafu"].small,
-        width=256,
-        depths=(8, 16, 32, 64),
-        draws=10,
-        branches=((1, 0), (1, -0.5)),
-    )
-    result = LAWS["bafu"].measure(settings, Pieces(tmp_path))
-    slopes = {verdict.quantity: verdict.ours for verdict in result.verdicts}
-    assert slopes["exponent of the alignment in depth, MLP"] == pytest.approx(-0.5, abs=0.12)
-    assert abs(slopes["exponent of the alignment in depth, ResNet, b = 1 L^-0.5"]) < 0.08
 
 
 def test_controlled_rates_give_equal_contributions_and_the_asked_drop():
