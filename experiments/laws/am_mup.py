@@ -1,4 +1,4 @@
-"""AM-muP (2025): the network-wide mean of the one-step second moment, and its power of the depth.
+"""AM-muP (2025): the mean squared update of a network in one step, and its exponent in depth.
 
 The rule requires sum_l E[(dz_l)^2] / L = 1 over all layers. It gives a rate like L^(-3/2) for
 plain CNNs and for ResNets with residual-aware init Var = c / (K fan_in). This module measures the

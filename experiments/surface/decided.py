@@ -63,7 +63,7 @@ class Prediction(NamedTuple):
     note: str = ""
 
     def verdict(self, low: float, high: float) -> str:
-        """Return what the limits of an interval decide; some lines leave room for both."""
+        """Return the verdict by the limits of an interval; some lines can both hold and fail."""
         holds = self.holds_above < low and high < self.holds_below
         fails = low > self.fails_above or high < self.fails_below
         said = [word for word, true in (("holds", holds), ("fails", fails)) if true]

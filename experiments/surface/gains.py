@@ -50,13 +50,13 @@ def rate_gains(
 ) -> pd.DataFrame:
     """Return the gain from the choice of the rate, among the best cells at the reference rate.
 
-    Rates, and the cells that are the best, are chosen on some seeds; the gain is scored on the
-    others. Noise makes the choice worse than the best, so the gain is a little too small;
-    `in_sample`, where each cell's highest mean counts, is too large: the truth lies between.
+    Rates and the best cells are chosen on some seeds; the gain is scored on the others. Noise makes
+    the choice worse than the optimum, so `gain` is slightly too small. `in_sample` uses the highest
+    mean of each cell and is too large. The true gain is between both.
 
     Args:
         surface: the accuracies.
-        reference: the rate that others are compared with: the benchmark's, say.
+        reference: rate that others are compared with, such as the benchmark's.
         top_percent: the values of K.
 
     Returns:
@@ -92,10 +92,10 @@ def rate_gains(
 def rate_reranking(
     surface: Surface, *, reference: float, draws: int = 200, rng: np.random.Generator
 ) -> pd.DataFrame:
-    """Agreement of the rankings at one rate, at the best single rate and at own best rates.
+    """Return tau of the rankings at one rate, at the best single rate and at own best rates.
 
-    Three disjoint groups of seeds take turns: one chooses the rates, the other two stand for the
-    seeds of `between_seeds`.
+    Seeds are divided into three groups. Each group chooses the rates once; the other two groups
+    are the two seeds of `between_seeds`.
 
     Returns:
         A row per pair and K: `before`, `after`, `top_percent`, and `at_k`'s keys (bootstrap over
@@ -132,9 +132,9 @@ def rate_reranking(
 def single_rates(
     surface: Surface, *, reference: float, draws: int = 200, rng: np.random.Generator
 ) -> pd.DataFrame:
-    """Agreement of the ranking at `reference` for all with that at every other single rate.
+    """Return tau of the ranking at `reference` and the ranking at each other rate for all cells.
 
-    A rate that trains cells badly re-ranks them, too: what a recipe does is seen beside this.
+    A rate that trains all cells badly also changes their ranking. Compare recipes with this table.
 
     Returns:
         A row per rate: `rate`, `accuracy` (mean over cells), `at_k`'s and `of_most`'s keys.
@@ -153,13 +153,12 @@ def single_rates(
 
 
 def direct_check(surface: Surface, table: pd.DataFrame, *, reference: float) -> pd.DataFrame:
-    """Hold the surface against recipes that were trained directly, cell by cell.
+    """Compare the surface with recipes that were trained directly, cell by cell.
 
     Returns:
-        A row per recipe without a `rate` of its own: `recipe`, `n_cells`, `trained` and
-        `interpolated` (means over cells, at the rates they were trained with), `difference` of
-        these, and `gain` over the rate `reference` for all, both with `_low` and `_high` (cells
-        and seeds crossed).
+        A row for each recipe without a fixed `rate`: `recipe`, `n_cells`, `trained` and
+        `interpolated` (means over cells at the same rates), their `difference`, and `gain` over
+        the rate `reference` for all cells. Both have `_low` and `_high` (cells and seeds crossed).
     """
     start = surface.column(reference)
     rows: list[dict[str, Any]] = []
@@ -200,12 +199,12 @@ def direct_reranking(
     draws: int = 200,
     rng: np.random.Generator,
 ) -> pd.DataFrame:
-    """Agreement of the ranking at one rate for all with that of recipes trained directly.
+    """Return tau of the ranking at one rate for all cells and the ranking of direct trainings.
 
     Returns:
-        A row per recipe and K: `recipe`, `top_percent`, `at_k`'s keys (bootstrap over functional
-        classes), and `of_most`'s among recipes as they come: with parameters of its own, one was
-        trained to ask something else.
+        A row for each recipe and K: `recipe`, `top_percent`, and the keys of `at_k` (bootstrap over
+        functional classes) and of `of_most`, whose number is that of recipes with default
+        parameters. The other recipes were trained for another question.
     """
     start = surface.column(reference)
     trained = list(_trained_directly(surface, table))
@@ -227,7 +226,7 @@ def direct_reranking(
 
 
 def _trained_directly(surface: Surface, table: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
-    """Recipes without a `rate` of their own, and their runs on the surface's cells."""
+    """Yield recipes without a fixed `rate`, with their runs on the cells of the surface."""
     if not {"learning_rate", "recipe", "rate", "accuracy", "seed"} <= set(table):
         return
     ours = table[(table["dataset"] == surface.dataset) & (table["epochs"] == surface.epochs)]

@@ -39,7 +39,7 @@ __all__ = [
 FEWEST_RATES: Final = 3
 
 _COLUMNS: Final = ("index", "dataset", "split", "epochs", "seed", "rate", "accuracy")
-# A rate or seed that fewer of the cells have is left out; then, cells that lack one.
+# Rates and seeds of fewer cells are omitted first; then cells without a remaining rate or seed.
 _MOST: Final = 0.5
 _SHOWN: Final = 5
 # A column with at most this number of values is a setting, not a measurement.
@@ -125,7 +125,7 @@ def read_surface(
     classes = compile_space().functional_class[_trained(rows, wide.index)]
     if len(np.unique(classes)) < len(wide):
         members = len(wide) - len(np.unique(classes))
-        notes.append(f"{members} cells are averaged with another one of their functional class")
+        notes.append(f"{members} cells are averaged with an equal cell (of their functional class)")
     first = wide.index.to_series().groupby(classes).min()
     means = wide.groupby(classes).mean()
     order = np.argsort(first.to_numpy())
@@ -165,9 +165,9 @@ def best_single_rate(means: Floats) -> int:
 def own_columns(surface: Surface, means: Floats, seeds: int) -> Ints:
     """Return the column of each cell's own rate by `means` [cells, rates] over some `seeds`.
 
-    What a rate gains over the best single one is its mean gain over cells, plus the cell's own
-    deviation shrunk by the share that seeds explain: where cells do not differ by more than seeds
-    do, every cell's own rate is the single best.
+    The gain of a rate over the best single rate is its mean gain over cells, plus the deviation of
+    the cell, shrunk by the share that seeds explain. If cells do not differ more than seeds do,
+    every cell's own rate is the best single rate.
     """
     single = best_single_rate(means)
     gains = means - means[:, [single]]
@@ -207,7 +207,7 @@ def at_rates(means: Floats, rates: Floats, wanted: Floats) -> tuple[Floats, NDAr
 
 
 def log_best_rates(means: Floats, rates: Floats) -> Floats:
-    """Log2 of each cell's best rate: the vertex of a parabola about the best of `rates`.
+    """Return log2 of each cell's best rate: the vertex of a parabola around the best rate.
 
     At either end of the rates the best is the end itself.
     """
@@ -256,11 +256,11 @@ def _whole(wide: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
 
 
 def _trained(rows: pd.DataFrame, cells: pd.Index[int]) -> Ints:
-    """Return the cell that was trained for each of `cells`: itself, or the one in the table."""
+    """Return the cell that was trained for each of `cells`: by the table, or the cell itself."""
     if "trained_as" not in rows:
         return cells.to_numpy(dtype=np.int64)
-    told = rows.drop_duplicates("index").set_index("index")["trained_as"].reindex(cells)
-    return told.to_numpy(dtype=np.int64)
+    trained = rows.drop_duplicates("index").set_index("index")["trained_as"].reindex(cells)
+    return trained.to_numpy(dtype=np.int64)
 
 
 def _listed(values: Sequence[float]) -> str:

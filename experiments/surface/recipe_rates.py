@@ -27,10 +27,10 @@ __all__ = [
     "with_rates",
 ]
 
-# The rules that a graph alone decides; measured ones need a network, hence a table that has them.
+# Rules that need only the graph. Measured rates need a network, so they come from a table.
 RULES: Final = ("topology-lr", "paths", "topology-exact", "am-mup")
 
-# The columns that say how large a network was.
+# Columns with the size of the network.
 _SIZE: Final = ["channels", "cells_per_stage"]
 
 
@@ -48,7 +48,7 @@ def with_rates(table: pd.DataFrame) -> pd.DataFrame:
     """Return a table with the column `rate`: that of recipes fixed(lr=...), NaN elsewhere."""
     if "rate" in table:
         return table
-    if "recipe" not in table:  # accuracies of the user's own, that say no recipe
+    if "recipe" not in table:  # a table of accuracies only
         return table.assign(rate=np.nan)
     labels = table["recipe"].astype(str)
     rates = {label: fixed_rate(label) for label in labels.unique()}
@@ -82,11 +82,11 @@ def measured_rates(surface: Surface, table: pd.DataFrame) -> dict[str, Floats]:
 
 
 def effective_rate(surface: Surface, table: pd.DataFrame, label: str) -> float:
-    """Return the rate at which a recipe began to move the networks: the geometric mean over runs.
+    """Return the effective rate of a recipe at the first step: the geometric mean over runs.
 
-    Behind batch normalisation an init is a rate (`init_rate_factor`). NaN where layers have rates
-    of their own, where the table does not say how large the networks were, or where the recipe has
-    no init for a cell.
+    Larger weights before batch normalisation act like a smaller rate (`init_rate_factor`). NaN if
+    the recipe has a rate for each layer, if the table lacks the size of the networks, or if the
+    recipe has no init for a cell.
     """
     if not {"learning_rate", *_SIZE} <= set(table):
         return np.nan
@@ -110,7 +110,7 @@ def _runs(surface: Surface, table: pd.DataFrame, label: str) -> pd.DataFrame:
 
 
 def _mean_rates(runs: pd.DataFrame) -> pd.Series[float]:
-    """Each cell's geometric mean of rates."""
+    """Return the geometric mean of the rates of each cell."""
     return runs.groupby("index")["learning_rate"].agg(lambda own: np.exp(np.log(own).mean()))
 
 

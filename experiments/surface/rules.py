@@ -33,15 +33,15 @@ __all__ = [
     "rule_regrets",
 ]
 
-# The same rate for every cell; muP is another name for it where all cells have one width.
+# The same rate for every cell. With equal widths, muP is such a rule.
 _CONSTANT: Final = "constant"
-# Base rates tried from one end of the surface to the other, so many to an octave.
+# Number of base rates per octave, from one end of the surface to the other.
 _STEPS: Final = 8
 _PENALTIES: Final = tuple(10.0**power for power in range(-2, 5))
-# Octaves by which the fitted rates may be moved, all together, to where accuracy is best.
+# Shifts of all fitted rates, in octaves; the shift with the best accuracy is used.
 _SHIFTS: Final = np.linspace(-3, 3, 49)
 _FEWEST: Final = 20
-# The cells are dealt into so many parts; each is predicted from the others.
+# Number of parts of the cells; each part is predicted from the others.
 _PARTS: Final = 10
 
 
@@ -52,8 +52,8 @@ def regret_curve(surface: Surface, rules: Mapping[str, Floats]) -> pd.DataFrame:
     on some seeds, and everything is scored on the others.
 
     Returns:
-        A row per rule and mean rate: `rule`, `mean_rate`, `regret` (percentage points; cells whose
-        rate the surface does not reach count as trained at its end).
+        A row per rule and mean rate: `rule`, `mean_rate`, `regret` in percentage points. A cell
+        with a rate outside the surface counts as trained at the nearest rate.
     """
     grid, own = _grid(surface), _own_best(surface)
     frames = []
@@ -157,7 +157,7 @@ def fit_rates(
             for part in range(_PARTS):
                 unseen, seen = dealt == part, dealt != part
                 fitted = _ridge(columns[seen], best[seen], columns)
-                # Rates, all moved together, to where they are best on average.
+                # Shift all rates to the best mean accuracy.
                 moved = 2 ** (fitted[seen, None] + _SHIFTS)
                 tried, _ = at_rates(fold.choose[seen], surface.rates, moved)
                 fitted += _SHIFTS[best_single_rate(tried)]
@@ -173,8 +173,8 @@ def fit_rates(
 
 
 def _ridge(columns: Floats, target: Floats, wanted: Floats) -> Floats:
-    """Predictions for the rows `wanted` [cells, columns]."""
-    # Seconds to import, and needed here alone.
+    """Return predictions for the rows `wanted` [cells, columns]."""
+    # Imported here, because the import takes seconds.
     from sklearn.linear_model import RidgeCV
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
@@ -184,7 +184,7 @@ def _ridge(columns: Floats, target: Floats, wanted: Floats) -> Floats:
 
 
 def _grid(surface: Surface) -> Floats:
-    """Mean rates from one end of the surface to the other, its own rates among them."""
+    """Return mean rates from one end of the surface to the other, including its rates."""
     steps = np.log2(surface.rates)
     between = np.linspace(0, 1, _STEPS, endpoint=False)
     inner = steps[:-1, None] + between * np.diff(steps)[:, None]
@@ -196,9 +196,9 @@ def _mean(rates: Floats) -> float:
 
 
 def _ratios(rates: Floats) -> Floats:
-    """Rates relative to their geometric mean."""
+    """Return rates divided by their geometric mean."""
     if not (np.isfinite(rates).all() and (rates > 0).all()):
-        raise InputError("a rule has no rate for some cell: leave out the cells without a path")
+        raise InputError("a rule has no rate for some cell: remove the cells without a path")
     return rates / _mean(rates)
 
 

@@ -1,4 +1,4 @@
-"""A learning-rate surface out of a sample: accuracies regressed on the cell, the rate and settings.
+"""A learning-rate surface by regression on a sample of configurations.
 
 usage: python -m experiments.surface.sampled TABLE OUT.parquet [DATASET]
 
@@ -29,7 +29,7 @@ from rebench.recipes import BENCHMARK_LR, make_recipe
 from rebench.tables.columns import usual_split
 from rebench.tables.opening import read_rows
 
-# The benchmark's own, at which the surface is predicted where the sample has them.
+# Settings of the benchmark. The surface is predicted at these values if the sample has them.
 BENCHMARK_SETTINGS: Final[Mapping[str, str | float]] = {
     "channels": 16,
     "cells_per_stage": 5,
@@ -101,9 +101,9 @@ def regress_surface(
     unseen = 1 - errors.mean() / accuracy.var()
     note = (
         f"regression: no cell was trained at these rates. Gradient boosting over {n} "
-        f"configurations, in {_PARTS} disjoint parts that stand for seeds, predicts them at "
+        f"configurations, in {_PARTS} disjoint parts that replace seeds, predicts them at "
         f"{held or 'one setting'}; "
-        f"of configurations that a fit never saw it explains {unseen:.0%} of the variance "
+        f"it explains {unseen:.0%} of the variance of configurations outside the fit "
         f"({np.sqrt(errors.mean()):.2f} points off)"
     )
     left_out = f"{len(unknown)} configurations without a finite accuracy are left out"
@@ -146,7 +146,7 @@ def _inputs(cells: Ints, rates: Floats, settings: pd.DataFrame) -> Floats:
 
 
 def _grid(rates: pd.Series[float], reference: float) -> Floats:
-    """Rates that double from one end of the sample to the other, `reference` among them."""
+    """Return rates that double from one end of the sample to the other, with `reference`."""
     steps = np.log2(np.array([rates.min(), rates.max()]) / reference)
     grid: Floats = reference * 2.0 ** np.arange(np.ceil(steps[0]), np.floor(steps[1]) + 1)
     if len(grid) < 3:
@@ -158,7 +158,7 @@ def _grid(rates: pd.Series[float], reference: float) -> Floats:
 
 
 def main(table: str, out: str, dataset: str | None = None) -> None:
-    """Write the surface that a sample's last epochs predict, about the benchmark's rate."""
+    """Predict a surface from the last epochs of a sample, and write it."""
     rows = with_rates(read_rows(table))
     rows = rows[rows["dataset"] == (dataset or rows["dataset"].iloc[0])]
     rows = rows[rows["rate"].notna() & (rows["split"] == usual_split(rows["split"].unique()))]

@@ -9,24 +9,18 @@ has the same number of curves and draws. Times are CPU seconds on one core.
 
 from __future__ import annotations
 
-import sys
 import time
-from pathlib import Path
 
 import numpy as np
+from results_file import publish, scaled
 from scipy import stats
 
-PROJECT = Path(__file__).parents[2]
-sys.path[:0] = [str(PROJECT)]
-
-from results_file import publish, scaled  # noqa: E402 - after the path
-
-from rebench.analysis import TOP_PERCENT, Paired  # noqa: E402 - after the path
-from rebench.analysis.concordance import top_sizes  # noqa: E402 - after the path
-from rebench.analysis.exchange import exchange_p_values  # noqa: E402 - after the path
-from rebench.analysis.ranking import between_seeds, resampled  # noqa: E402 - after the path
-from rebench.analysis.weighted import resampled_curves  # noqa: E402 - after the path
-from rebench.machine import keep_freed_memory  # noqa: E402 - after the path
+from rebench.analysis import TOP_PERCENT, Paired
+from rebench.analysis.concordance import top_sizes
+from rebench.analysis.exchange import exchange_p_values
+from rebench.analysis.ranking import between_seeds, resampled
+from rebench.analysis.weighted import resampled_curves
+from rebench.machine import keep_freed_memory
 
 MEASURES = ("rebench/analysis",)
 CELLS = scaled(15_625, 200)
@@ -74,36 +68,24 @@ def main() -> None:
     np.testing.assert_allclose(ours[known], np.array(by_hand)[known], atol=1e-12)
     paired = Paired.of_values(first, second)
 
-    rows = [
-        {
-            "what": f"scipy loop, {SCIPY_DRAWS} draws, scaled",
-            "seconds": scipy_s * DRAWS,
-            "draws": DRAWS,
-        }
-    ]
+    rows: list[dict[str, object]] = []
+
+    def add(what: str, seconds: float, curves: int = 1) -> None:
+        ratio = scipy_s * DRAWS * curves / seconds
+        rows.append({"what": what, "seconds": seconds, "draws": DRAWS, "scipy_loop_ratio": ratio})
+
+    add(f"scipy loop, {SCIPY_DRAWS} draws, scaled", scipy_s * DRAWS)
     for by in ("benchmark", "retrained", "either"):
         start = time.process_time()
         sample = rng.integers(0, CELLS, size=(DRAWS, CELLS))
         resampled_curves([(a, b)], sample, TOP_PERCENT, by=by)
-        rows.append(
-            {
-                "what": f"tau of resampled tables by {by}, 12 K",
-                "seconds": time.process_time() - start,
-                "draws": DRAWS,
-            }
-        )
+        add(f"tau of resampled tables by {by}, 12 K", time.process_time() - start)
     start = time.process_time()
     exchange_p_values(paired, draws=DRAWS, rng=rng)
-    spent = time.process_time() - start
-    rows.append({"what": "p-values, 12 K", "seconds": spent, "draws": DRAWS})
+    add("p-values, 12 K", time.process_time() - start)
     start = time.process_time()
-    sample = resampled(paired.classes, DRAWS, rng)
-    between_seeds(first, second, sample, TOP_PERCENT)
-    spent = time.process_time() - start
-    what = "tau, seed tau and drop, 12 K, 12 pairs of runs"
-    rows.append({"what": what, "seconds": spent, "draws": DRAWS, "curves": 12})
-    for row in rows:
-        row["scipy_loop_ratio"] = scipy_s * DRAWS * row.get("curves", 1) / row["seconds"]
+    between_seeds(first, second, resampled(paired.classes, DRAWS, rng), TOP_PERCENT)
+    add("tau, seed tau and drop, 12 K, 12 pairs of runs", time.process_time() - start, curves=12)
     publish("analysis", rows, cells=CELLS, top_percent=list(TOP_PERCENT))
 
 

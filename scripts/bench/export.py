@@ -12,11 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 
-PROJECT = Path(__file__).parents[2]
-# First: this script's own name would hide the package.
-sys.path[:0] = [str(PROJECT), str(PROJECT / "tests")]
-
-from results_file import publish, run_python, scaled  # noqa: E402 - after the path
+from results_file import publish, run_python, scaled
 
 MEASURES = ("rebench/nats/export.py", "rebench/nats/naslib.py", "rebench/nats/synetune.py")
 FORMATS = {

@@ -11,10 +11,8 @@ import datetime as dt
 import json
 import os
 import random
-import shutil
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 import zlib
@@ -22,18 +20,7 @@ from pathlib import Path
 
 from results_file import private_slurm, publish, run_rebench, scaled
 
-PROJECT = Path(__file__).parents[2]
-sys.path.insert(0, str(PROJECT))  # scripts in this folder would hide packages
-
-from rebench.runs import (  # noqa: E402 - after the path
-    Cost,
-    Curve,
-    Outcome,
-    Provenance,
-    Record,
-    Run,
-    ShardWriter,
-)
+from rebench.runs import Curve, Run, ShardWriter
 
 MEASURES = ("rebench/launch", "rebench/runs", "rebench/tables")
 # 1,000 cells, 2 recipes, 5 seeds; an array of 200 jobs.
@@ -68,14 +55,9 @@ device = "cpu"
 
 def main() -> None:
     """Measure and publish."""
-    rows = []
-    folder = Path(tempfile.mkdtemp(prefix="rebench-"))
-    try:
-        rows += _on_slurm(folder)
-        rows += _collecting(folder)
-        rows.append(_overhead(folder))
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix="rebench-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        rows = [*_on_slurm(folder), *_collecting(folder), _overhead(folder)]
     publish("launch", rows)
 
 
@@ -112,13 +94,10 @@ def _collecting(folder: Path) -> list[dict[str, object]]:
         writer.close()
     size = sum(shard.stat().st_size for shard in (large / "results").glob("*.jsonl"))
     many = statistics.median(_collected(large) for _ in range(scaled(3)))
+    larger = f"collect {10 * TRIALS:,} records"
     return [
         {"what": f"collect {TRIALS:,} records", "seconds": seconds, "bar": 2.0},
-        {
-            "what": f"collect {10 * TRIALS:,} records ({size / 1e6:.0f} MB)",
-            "seconds": many,
-            "bar": 5.0,
-        },
+        {"what": f"{larger} ({size / 1e6:.0f} MB)", "seconds": many, "bar": 5.0},
     ]
 
 
@@ -149,6 +128,8 @@ def _overhead(folder: Path) -> dict[str, object]:
 
 def fill(run: Path, *, epochs: int) -> None:
     """Write an artificial record with `epochs` epochs and two splits for every trial."""
+    from made_records import make_record  # on the path by results_file
+
     draw = random.Random(0)  # noqa: S311 - artificial accuracies
     writers = [ShardWriter(run / "results", f"w{number}") for number in range(50)]
     for number, trial in enumerate(Run.open(run).trials().values()):
@@ -156,22 +137,11 @@ def fill(run: Path, *, epochs: int) -> None:
             accuracy=[100 * draw.random() for _ in range(epochs)],
             loss=[draw.random() for _ in range(epochs)],
         )
-        outcome = Outcome(
-            status="done", learning_rate=0.1, curves={"train": curve, "ori-test": curve}
-        )
-        record = Record(
-            trial=trial,
-            outcome=outcome,
-            cost=Cost(seconds=1.0, images_per_s=1.0, params_m=0.1, mflops=1.0),
-            provenance=Provenance(
-                rebench="0",
-                python="3",
-                torch="2",
-                device="cpu",
-                host="h",
-                started="2026-01-01T00:00:00",
-                ended="2026-01-01T00:00:01",
-            ),
+        record = make_record(
+            trial=dict(trial),
+            outcome={"curves": {"train": curve, "ori-test": curve}},
+            started="2026-01-01T00:00:00",
+            ended="2026-01-01T00:00:01",
         )
         writers[number % len(writers)].append([record.to_line()])
     for writer in writers:

@@ -19,12 +19,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-
-PROJECT = Path(__file__).parents[2]
-# First: this script's own name would hide the package.
-sys.path[:0] = [str(PROJECT), str(PROJECT / "tests")]
-
-from results_file import (  # noqa: E402 - after the path
+from results_file import (
     median_seconds,
     publish,
     run_python,
@@ -32,6 +27,8 @@ from results_file import (  # noqa: E402 - after the path
     shared_data,
 )
 
+# Shows the speed of the machine.
+IMPORT = "import time; t = time.perf_counter(); import pandas; print(time.perf_counter() - t)"
 MEASURES = ("rebench/tables", "rebench/nats/api.py", "rebench/nats/files.py")
 ALL_CELLS = range(scaled(15_625, 20))
 CELLS = scaled(300, 4)
@@ -134,7 +131,6 @@ def task_table(path: str) -> dict[str, float]:
         for index in cells:
             table.accuracy(index, "cifar100", "x-test", seed=seed)
 
-    texts = [str(index) for index in cells]
     return {
         "open": opened - start,
         "first_query": first - opened,
@@ -142,20 +138,11 @@ def task_table(path: str) -> dict[str, float]:
         "first_rank": ranked - series,
         "query_mean": seconds(lambda: ask(None)) / len(cells),
         "query_seed": seconds(lambda: ask(777)) / len(cells),
-        "query_text": seconds(lambda: [table.accuracy(text, "cifar10") for text in texts])
-        / len(cells),
         "series": seconds(lambda: table.means("cifar10")),
         "rank": seconds(lambda: table.query(17, "ImageNet16-120").rank),
-        "summary": seconds(lambda: table.query(17, "ImageNet16-120")),
         "imported_mb": imported_mb,
         "memory_mb": memory_mb(),
     }
-
-
-def task_pandas() -> dict[str, float]:
-    """Time the import of pandas in a new process, to show the speed of the machine."""
-    code = "import time; t = time.perf_counter(); import pandas; print(time.perf_counter() - t)"
-    return {"seconds": float(run_python("-c", code).printed)}
 
 
 def task_api(path: str, kind: str) -> dict[str, float]:
@@ -217,10 +204,10 @@ def main() -> None:
             table.append(in_fresh_process("table", str(path)))
             ours.append(in_fresh_process("api", str(path), "rebench"))
             real.append(in_fresh_process("api", str(folder), "nats_bench"))
-            pandas.append(in_fresh_process("pandas"))
+            pandas.append(float(run_python("-c", IMPORT).printed))
         size_mb = path.stat().st_size / 1e6
         reading = reading_seconds(folder / "000000.pickle.pbz2")
-    pandas_s = median_of(pandas)["seconds"]
+    pandas_s = statistics.median(pandas)
     asked, here, there = median_of(table), median_of(ours), median_of(real)
     rows = [
         _row(f"open a table of {len(ALL_CELLS):,} cells", asked["open"] * 1e3, "ms", 200.0),
@@ -235,25 +222,19 @@ def main() -> None:
         _row("memory of which imports", asked["imported_mb"], "MB", None),
         _row("file, no curves", size_mb, "MB", 30.0),
         _row("ReBench: open and first query", here["first"] * 1e3, "ms", 30.0),
-        _row("beside it: import pandas", pandas_s * 1e3, "ms", None),
+        _row("for comparison: import pandas", pandas_s * 1e3, "ms", None),
         _row("ReBench memory of the process", here["memory_mb"], "MB", None),
         _row(f"nats_bench memory after {CELLS} cells", there["memory_mb"], "MB", None),
     ]
-    for name, label in (
-        ("open", "open for the package's calls"),
-        ("cold", f"get_more_info, a cell's first query ({CELLS} cells)"),
-        ("warm", "get_more_info again"),
-        ("simulate", "simulate_train_eval again"),
+    for label, mine, package in (
+        ("open for the package's calls", here["open"], there["open"]),
+        (f"get_more_info, a cell's first query ({CELLS} cells)", here["cold"], there["cold"]),
+        ("get_more_info again", here["warm"], there["warm"]),
+        ("simulate_train_eval again", here["simulate"], there["simulate"]),
+        ("ingest: read one cell's file", *reading),
     ):
-        mine, package = here[name], there[name]
-        rows.append(
-            _row(label, mine * 1e6, "us", None)
-            | {"nats_bench": package * 1e6, "times as fast": package / mine}
-        )
-    rows.append(
-        _row("ingest: read one cell's file", reading[0] * 1e6, "us", None)
-        | {"nats_bench": reading[1] * 1e6, "times as fast": reading[1] / reading[0]}
-    )
+        compared = {"nats_bench": package * 1e6, "times as fast": package / mine}
+        rows.append(_row(label, mine * 1e6, "us", None) | compared)
     publish("query", rows, package_files=files, cells=CELLS, processes=3)
 
 
@@ -263,7 +244,7 @@ def _row(what: str, value: float, unit: str, limit: float | None) -> dict[str, o
 
 
 if __name__ == "__main__":
-    tasks = {"table": task_table, "api": task_api, "pandas": task_pandas}
+    tasks = {"table": task_table, "api": task_api}
     if len(sys.argv) > 1:
         print(json.dumps(tasks[sys.argv[1]](*sys.argv[2:])))
     else:

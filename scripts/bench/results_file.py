@@ -26,6 +26,8 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 PROJECT = Path(__file__).parents[2]
+# Benchmarks import this checkout and the helpers of its tests, after this file.
+sys.path[:0] = [str(PROJECT), str(PROJECT / "tests")]
 RESULTS = PROJECT / "scripts" / "bench" / "results"
 CHECKS = PROJECT / "experiments" / "checks" / "results"
 SCALE = float(os.environ.get("REBENCH_BENCH_SCALE", "1"))

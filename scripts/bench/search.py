@@ -9,18 +9,12 @@ benchmark's files, it also times `nats_bench.simulate_train_eval` on two cells, 
 from __future__ import annotations
 
 import statistics
-import sys
 import time
 import warnings
-from pathlib import Path
 
-PROJECT = Path(__file__).parents[2]
-sys.path[:0] = [str(PROJECT), str(PROJECT / "tests")]
+from results_file import publish, scaled, shared_data
 
-from generated_tables import synthetic_frame  # noqa: E402 - after the path
-from results_file import publish, scaled, shared_data  # noqa: E402 - after the path
-
-from rebench.search import (  # noqa: E402 - after the path
+from rebench.search import (
     Budget,
     Problem,
     Query,
@@ -32,7 +26,7 @@ from rebench.search import (  # noqa: E402 - after the path
     replay,
     search_table,
 )
-from rebench.tables import Table  # noqa: E402 - after the path
+from rebench.tables import Table
 
 MEASURES = ("rebench/search", "rebench/tables")
 REPEATS = 500
@@ -90,6 +84,8 @@ def nats_bench_rate() -> float | None:
 
 def main() -> None:
     """Measure and publish."""
+    from generated_tables import synthetic_frame  # on the path by results_file
+
     frame = synthetic_frame(0, datasets=["cifar10", "cifar10-valid"])
     source = Table.from_frame(frame, name="synthetic-0", origin="generated")
     table = search_table(source, "cifar10")

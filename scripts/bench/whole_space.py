@@ -14,9 +14,7 @@ import argparse
 import json
 import os
 import random
-import shutil
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -25,10 +23,7 @@ from pathlib import Path
 from launch import fill
 from results_file import private_slurm, publish, run_rebench
 
-PROJECT = Path(__file__).parents[2]
-sys.path.insert(0, str(PROJECT))  # scripts in this folder would hide packages
-
-from rebench.runs import Run  # noqa: E402 - after the path
+from rebench.runs import Run
 
 MEASURES = ("rebench/launch", "rebench/runs", "rebench/tables")
 DAYS = 5
@@ -55,12 +50,12 @@ def main() -> None:
     parser.add_argument("cells", type=int, nargs="?", default=15_625)
     parser.add_argument("--from", dest="past", help="a run with measured times")
     options = parser.parse_args()
-    folder = Path(tempfile.mkdtemp(prefix="rebench-"))
-    try:
-        rows = _planned(folder, options.cells, options.past)
-        rows += _launched(folder, options.cells)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix="rebench-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        rows = [
+            *_planned(folder, options.cells, options.past),
+            *_launched(folder, options.cells),
+        ]
     publish("whole_space", rows, cells=options.cells, days=DAYS, lost_a_day=LOST_A_DAY)
 
 

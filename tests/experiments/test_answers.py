@@ -1,4 +1,4 @@
-"""From recipes to the rates of a surface's cells, and every question asked together."""
+"""Rates of recipes on the cells of a surface, and the whole analysis of a surface."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def sized(rows):
         ("topology-lr", 1),
         ("one-step", 1),
         ("fixed(lr=0.3,init=he)", 1 / 6),  # variance 2 / fan_in, PyTorch's is 1 / (3 fan_in)
-        ("mup", np.nan),  # layers have rates of their own
+        ("mup", np.nan),  # a rate for each layer
         ("somebody-elses", np.nan),
     ],
 )

@@ -1,4 +1,4 @@
-"""The decisions of `experiments.surface.decided` on generated records whose truth is known."""
+"""Decisions of `experiments.surface.decided` on generated records with a known truth."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def all_made(published, moved, plan="E", **others):
 
 
 def noisier(frame, recipes):
-    """The same trials, whose accuracies under some recipes say less about the cells."""
+    """Add noise to the accuracies under some recipes."""
     rows = frame["recipe"].isin(recipes)
     noise = 6 * np.random.default_rng(3).standard_normal(len(frame))
     return frame.assign(accuracy=frame["accuracy"] + rows * noise)

@@ -1,4 +1,4 @@
-"""The sweep files of experiments/surface ask the same of the same cells."""
+"""The sweep files of experiments/surface have the same cells and settings."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_only_the_weight_decay_of_one_sweep_is_another(specs):
 
 
 def test_rates_of_the_question_on_inits_are_the_rule_s_over_and_times_its_factor(specs):
-    """What the file says of the init, computed from the cells' networks."""
+    """The numbers about the init in the file, computed from the networks of the cells."""
     rule = make_recipe("topology")
     factors = []
     for index in specs["effective"].cells.indices:

@@ -1,4 +1,4 @@
-"""Gains and rankings by the choice of the learning rate, on surfaces whose truth is known."""
+"""Gains and rankings by the choice of the learning rate, on surfaces with a known truth."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading a learning-rate surface, and its elementary questions."""
+"""Reading a learning-rate surface, and basic functions on it."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_rates_and_seeds_of_few_cells_do_not_cost_the_other_cells():
 
 
 def test_a_run_without_a_finite_accuracy_is_left_out_as_in_every_table():
-    """The one rule: as if it had not been trained, so that the cell lacks a rate."""
+    """Such a run counts as missing, so the cell lacks a rate."""
     table = surface_table(0.1, CELLS)
     table.loc[3, "accuracy"] = np.nan
     found = read_surface(table, dataset="made")

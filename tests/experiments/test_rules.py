@@ -1,4 +1,4 @@
-"""Rules for the learning rate, fits and direct trainings, on surfaces whose truth is known."""
+"""Rules for the learning rate, fits and direct trainings, on surfaces with a known truth."""
 
 from __future__ import annotations
 

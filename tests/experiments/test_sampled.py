@@ -1,4 +1,4 @@
-"""What `experiments.surface.sampled` makes of configurations whose truth is known."""
+"""Surfaces by regression, from generated configurations with known best rates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The packed records of the learning-rate surface: nothing is lost, and nothing written twice."""
+"""Packed records of sweeps: no record is lost, and no file is written twice."""
 
 from __future__ import annotations
 

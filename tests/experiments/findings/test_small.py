@@ -165,10 +165,6 @@ def test_spread_is_without_seed_noise():
     )
 
 
-def test_upper_half_is_by_accuracy_and_in_order():
-    assert small.upper_half(np.array([3.0, 9.0, 1.0, 7.0, 8.0])).tolist() == [1, 4]
-
-
 def test_drops_of_other_cells_are_not_subtracted():
     whole, half = (
         small.change("mini", "fixed", "topology", cells=x) for x in ("all", "upper half")

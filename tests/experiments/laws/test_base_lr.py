@@ -73,7 +73,7 @@ def test_bad_grid_names_the_rule(bad):
 
 
 def _data(n: int = 96) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return images whose class is the sign pattern of three channel means: learnable at once."""
+    """Return images with an easy class: the signs of three channel means."""
     generator = torch.Generator().manual_seed(0)
     means = torch.randn(n, 3, 1, 1, generator=generator)
     images = means + 0.5 * torch.randn(n, 3, 4, 4, generator=generator)

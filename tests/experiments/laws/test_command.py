@@ -1,4 +1,4 @@
-"""`python -m experiments.laws` as a user runs it."""
+"""The command line `python -m experiments.laws`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from experiments.laws.registry import LAWS, listed_settings, with_settings
 
 @pytest.fixture
 def laws(capsys, monkeypatch):
-    """What a command prints that ends well."""
+    """Run a command that must succeed; return its output."""
     monkeypatch.setenv("COLUMNS", "80")
 
     def run(*arguments: str) -> str:
@@ -117,7 +117,7 @@ OF_PAPERS = [name for name, law in LAWS.items() if law.paper]
 
 
 def with_digits(law: str) -> list[str]:
-    """What sets the images of a law that has any."""
+    """Return the options for the digits, if the law has a data set."""
     return ["--set", "dataset=digits"] * ("dataset" in listed_settings(LAWS[law].full))
 
 
@@ -134,7 +134,7 @@ def everything(tmp_path_factory) -> Path:
 @pytest.mark.xdist_group("laws")
 @pytest.mark.parametrize("law", LAWS)
 def test_small_run_prints_verdicts_and_saves_figure_and_data(everything, law, laws):
-    """Of pieces that are there, but for the laws that no paper states."""
+    """From finished pieces, except for laws without a paper."""
     kept = finished(everything)
     said = laws("measure", law, "--small", *with_digits(law), "--out", str(everything))
     assert finished(everything) == kept

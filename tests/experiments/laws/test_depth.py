@@ -134,7 +134,7 @@ def test_profiles_run_from_one_width_to_the_other():
 
 
 def test_unequal_widths_leave_the_exponent_and_change_the_constant():
-    # In the limit, over depths where the leading power is what is left: tolerance 0.01.
+    # In the limit, over depths at which the leading power dominates: tolerance 0.01.
     for profile in PROFILES:
         rates = [
             recursion.unequal_width_moment(profile_widths(profile, 10**6, 4 * 10**6, depth)) ** -0.5

@@ -101,19 +101,13 @@ def test_monte_carlo_agrees_with_the_exact_recursion_on_all_connected_graphs():
     assert (away < 5).all()
 
 
-def test_equation_8_misjudges_the_complete_graph_where_the_recursion_does_not():
-    # Against a chain of 4: equation 8 says x0.61 in rate, Monte Carlo and the recursion x1.1.
+def test_equation_8_misjudges_the_complete_graph():
+    # Against a chain of 4, equation 8 says x0.61 in rate. The recursion, which Monte Carlo confirms
+    # on all graphs, says more than 1.
     complete, line = DagCode.parse("2_22_222_2222"), graphs.chain(4)
     sums = [moment(code.depth_polynomial(), 3) for code in (line, complete)]
-    by_rule = math.sqrt(sums[0] / sums[1])
-    assert by_rule == pytest.approx(0.614, abs=0.001)
-    sampled = sample_dag_updates(
-        [complete, line], rule="target", width=128, draws=60,
-        generator=torch.Generator().manual_seed(0),
-    )  # fmt: skip
-    measured = math.sqrt(sampled["update"][1] / sampled["update"][0])
-    assert measured == pytest.approx(1.061, abs=0.12)
-    assert exact_maximal_lr(complete) / exact_maximal_lr(line) > 1
+    assert math.sqrt(sums[0] / sums[1]) == pytest.approx(0.614, abs=0.001)
+    assert exact_maximal_lr(complete) > exact_maximal_lr(line)
 
 
 @pytest.mark.parametrize("in_degree", [1, 2, 3, 4])

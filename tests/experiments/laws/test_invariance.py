@@ -50,7 +50,7 @@ def test_powers_of_two_change_no_bit_under_equal_contributions():
 
 
 def test_factors_that_change_the_function_are_seen():
-    # The readout alone times 2: another network, which equal contributions cannot hide.
+    # Only the readout times 2: another network, which equal contributions cannot hide.
     equal = drops({"readout.weight": 2.0})["equal contributions"]
     assert (equal["rescaled"] / equal["as_drawn"] - 1).abs().max() > 0.01
 
@@ -101,7 +101,7 @@ def test_rescaled_copy_leaves_the_network_and_its_function():
 
 
 def test_mlps_and_cells_are_invariant_and_one_rate_is_not():
-    # Tolerance 1e-9: rounding in float64, and what a few steps make of it.
+    # Tolerance 1e-9: rounding in float64 over a few steps.
     settings = InvarianceSettings(width=16, depth=4, cells=(6111,), draws=1, steps=4)
     generator = torch.Generator().manual_seed(2)
     few = SmallImages(

@@ -1,4 +1,4 @@
-"""One-epoch searches: the batched network against lone ones, the parabola, kernels, scores."""
+"""One-epoch searches: hand-written trainings, the parabola, kernels, scores."""
 
 from __future__ import annotations
 
@@ -144,8 +144,8 @@ def test_experiments_stand_beside_the_papers_own_correlations():
 
 
 def test_one_step_baseline_of_a_cell_moves_its_layers_by_one(digits):
-    # Independent: take a small step of that rate on the drawn network, and look at what batch
-    # normalisation lets through of each convolution, and at the stem and the shortcuts likewise.
+    # Independent: take a small step of that rate on the drawn network. Compare the normalised
+    # output of each convolution before and after it, and that of the stem and the shortcuts.
     network = cells.CellNetwork(channels=2, side=8, batch_size=16, seeds=1)
     (moved,) = cells.one_step_movements(6111, network, digits, 0)["movement"]
     generator = torch.Generator().manual_seed(0)
@@ -173,7 +173,7 @@ def test_one_step_baseline_of_a_cell_moves_its_layers_by_one(digits):
             changes.append(float((there - z).square().mean()))
         else:
             changes.append(float((there - z).square().mean() / z.square().mean()))
-    # To first order in a step of 1e-4 of that rate; 2 % for what is beyond.
+    # To first order in a step of 1e-4 of that rate, with a tolerance of 2 %.
     assert np.mean(changes) == pytest.approx(1e-8, rel=0.02)
 
 

@@ -1,4 +1,4 @@
-"""Feature speed: sampled steps against autograd, the identity, scalings by what they promise."""
+"""Feature speed: sampled steps compared with autograd, limits, and the three scalings."""
 
 from __future__ import annotations
 
