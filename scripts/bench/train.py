@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import atexit
 import dataclasses
+import inspect
 import multiprocessing
 import os
 import shutil
@@ -139,8 +140,11 @@ def contend(contest: Contest, copies: int, precision: str, line: Connection) -> 
                 ended = turnstile()
                 return ended
 
+            # Earlier commits make two calls between steps.
+            within = [(lambda: False) if contest.epochs else stop, lambda: False]
+            asked = within[: len(inspect.signature(run.train_epoch).parameters)]
             while not ended:
-                run.train_epoch((lambda: False) if contest.epochs else stop)
+                run.train_epoch(*asked)
                 if contest.epochs:
                     run.finish_epoch()
                     stop()
