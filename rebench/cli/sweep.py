@@ -260,7 +260,7 @@ def _sections(
         "wall hours": round(planned.wall_s / 3600, 3),
         "times from": times_from,
     }
-    days = {
+    days: dict[str, object] = {
         f"days on {count} devices": round(seconds / 86400, 6)
         for count, seconds in planned.wall_s_on.items()
     }
