@@ -399,10 +399,10 @@ def third_table(by: Ranked, dataset: str) -> Accuracies:
 
     All runs of the longest training count.
     """
+    named = isinstance(by, str | Path | Table)
+    name = _names(by, "")[0] if named else "the third table"
     if not _is_table(by):
-        values = Paired.of_values(by, by).before  # type: ignore[arg-type]  # no table
-        return replace(values, name="the third table")
-    name = _names(by, "before")[0]
+        return replace(Paired.of_values(by, by).before, name=name)  # type: ignore[arg-type]  # no table
     try:
         rows = _long_rows(by)  # type: ignore[arg-type]  # a table
     except UnknownNameError as error:
@@ -413,7 +413,7 @@ def third_table(by: Ranked, dataset: str) -> Accuracies:
         own for own in known if dataset.startswith(own) or own.startswith(dataset)
     ]
     if len(alike) != 1:
-        raise UnknownNameError(f"data set of {name}, which chooses the top K %", dataset, known)
+        raise UnknownNameError(f"data set of {name}, which selects the top K %", dataset, known)
     rows = rows[rows["dataset"] == alike[0]]
     split = usual_split(rows["split"].unique())
     epochs = int(rows.loc[rows["split"] == split, "epochs"].max())

@@ -223,7 +223,9 @@ def test_two_data_sets_are_compared_on_purpose():
         rebench.compare(both, first, against_dataset="cifar10-jpeg16", **options)
     with pytest.raises(InputError, match="share no data set"):
         rebench.compare(first, other, **options)
-    with pytest.raises(UnknownNameError, match="data set of after 'cifar'; valid: cifar100"):
+    with pytest.raises(
+        UnknownNameError, match="unknown data set 'cifar' of after; valid: cifar100"
+    ):
         rebench.compare(first, other, against_dataset="cifar", **options)
 
 
@@ -308,8 +310,15 @@ def test_a_third_table_is_opened_by_name_or_given():
     given = rebench.compare(*tables, by=open_table("mini@fixed(lr=0.05)"), **options)
     pd.testing.assert_frame_equal(named.frame(), given.frame())
     assert named.tau == rebench.compare(*tables, **options).tau  # all cells are the same
-    other = open_table("mini@fixed(lr=0.05)").frame().assign(dataset="digits")
-    with pytest.raises(UnknownNameError, match=r"chooses the top K %.*valid: digits"):
+    rows = open_table("mini@fixed(lr=0.05)").frame()
+    half = rows.assign(dataset="cifar10-jpeg16-valid", accuracy=1.0)
+    both = rebench.compare(*tables, by=pd.concat([half, rows]), **options)
+    pd.testing.assert_frame_equal(both.frame(), given.frame())  # by the data set of equal name
+    alike = rebench.compare(*tables, by=rows.assign(dataset="cifar10"), **options)
+    pd.testing.assert_frame_equal(alike.frame(), given.frame())
+    other = rows.assign(dataset="digits")
+    message = "unknown data set 'cifar10-jpeg16' of the third table, .*; valid: digits"
+    with pytest.raises(UnknownNameError, match=message):
         rebench.compare(*tables, by=other, **options)
     far = replace(_accuracies("third", np.ones((3, 1))), cells=np.array([0, 1, 2]))
     before, after = _pair(60, (3, 3), 0.0)

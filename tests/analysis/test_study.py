@@ -168,6 +168,18 @@ def test_recipe_without_a_training_of_these_epochs_is_left_out_and_refused_by_na
             study(rows, Choices(draws=0, epochs=200, **chosen))
 
 
+def test_longest_training_is_compared_and_the_others_are_named():
+    short = run_table(recipes=("nb201", "topology")).assign(epochs=12)
+    found = study(pd.concat([short, run_table(recipes=("nb201", "topology"))]), Choices(draws=0))
+    assert [one.measured for one in found.rerankings] == [
+        "40 cells, 3 seeds, cifar10 ori-test, 200 epochs"
+    ]
+    several = "on cifar10 was trained for 12, 200 epochs: the longest is shown"
+    assert [note.split(" (")[0] for note in found.notes[:2]] == [
+        f"nb201 {several}", f"topology {several}"
+    ]  # fmt: skip
+
+
 def test_recipes_without_a_common_one_are_named(tmp_path):
     run_table(recipes=("topology", "mup")).to_parquet(tmp_path / "rules.parquet")
     with pytest.raises(InputError, match=r"recipes of .* are mup, topology; name one .*--against"):

@@ -54,6 +54,7 @@ def test_ranks_are_labelled_with_name_and_rank(results: list[Comparison]):
 
 def test_figures_of_a_comparison_are_drawn_by_name(results: list[Comparison]):
     both = Compared(results=tuple(results), agreement=None)
+    assert all(both.plot(name).data.index.is_unique for name in ("anytime", "ranks", "rerank"))
     assert both.plot().data.equals(anytime_figure(results).data)
     assert both.plot("ranks").data.equals(ranks_figure(results).data)
     assert set(both.plot("rerank").data["side"]) == {0, 1}

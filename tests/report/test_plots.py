@@ -35,6 +35,8 @@ def test_comparison_draws_its_figures_by_name():
         1,
         2,
     ]
+    for name in ("reranking", "curve", "differences"):
+        assert found.plot(name).data.index.is_unique
     with pytest.raises(UnknownNameError, match="unknown figure 'tau'; valid: "):
         found.plot("tau")
     with pytest.raises(TypeError, match="no figure of a int"):
