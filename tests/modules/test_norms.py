@@ -59,6 +59,7 @@ NORMS = {
     "a quotient": lambda _, x: x / torch.sqrt((x * x).mean(-1, keepdim=True) + EPS),
     "a reciprocal": lambda _, x: x * (1 / (x.square().mean(-1, keepdim=True) + EPS).sqrt()),
     "a power": lambda _, x: x * (x.pow(2).sum(-1, keepdim=True) + EPS).pow(-0.5),
+    "a sum over a count": lambda _, x: x * torch.rsqrt(x.pow(2).sum(-1, True) / 4 + EPS),
     "F.normalize": lambda _, x: F.normalize(x, dim=-1),
     "a norm": lambda _, x: x / x.norm(dim=-1, keepdim=True).clamp_min(EPS),
     "the largest": lambda _, x: x / x.abs().amax(-1, keepdim=True).clamp(min=EPS),
