@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 import cells
 from cells import EDGES, SPACE_SIZE, Cell
+from cells.ops import index_order
+from cells.table import space_ops
 
 indices = st.integers(0, SPACE_SIZE - 1)
 
@@ -171,3 +173,9 @@ def test_arrays_equal_the_single_cell(space, index: int):
     live = {(target, source) for target, source, _ in cell.edges(live=True)}
     assert space.live_edges[index].tolist() == [edge in live for edge in EDGES]
     assert space.functional_class[index] == facts["functional_class"]
+
+
+@pytest.mark.parametrize("cached", [cells.functional_classes, index_order, space_ops])
+def test_cached_arrays_are_read_only(cached):
+    with pytest.raises(ValueError, match="read-only"):
+        cached()[0] = 1
