@@ -279,39 +279,53 @@ def test_error_for_several_networks_or_no_network_names_them(tmp_path: Path):
     assert len(kept_networks(tmp_path, seed=2)) == 2
 
 
-def _kept(folder: Path) -> Path:
+@pytest.fixture(scope="module")
+def one_network(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("kept")
     keep([make_trial()], folder)
-    (path,) = folder.glob("weights/*/*")
+    return folder
+
+
+@pytest.fixture
+def kept_file(one_network: Path, tmp_path: Path) -> Path:
+    """Return the file of a kept network in a copy of its folder, `tmp_path`."""
+    shutil.copytree(one_network, tmp_path, dirs_exist_ok=True)
+    (path,) = tmp_path.glob("weights/*/*")
     return path
 
 
-@pytest.mark.parametrize("place", [0.001, 0.2, 0.5, 0.9999])
-def test_flipped_bit_anywhere_is_noticed(tmp_path: Path, place: float):
-    path = _kept(tmp_path)
-    content = bytearray(path.read_bytes())
-    content[int(place * len(content))] ^= 1
-    path.write_bytes(content)
-    with pytest.raises(StoreError, match=path.stem):
+def _flipped(place: float):
+    def change(path: Path) -> None:
+        content = bytearray(path.read_bytes())
+        content[int(place * len(content))] ^= 1
+        path.write_bytes(content)
+
+    return change
+
+
+def _cut(size: int):
+    return lambda path: path.write_bytes(path.read_bytes()[:size])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        *((_flipped(place), make_trial().trial_id) for place in (0.001, 0.2, 0.5, 0.9999)),
+        *((_cut(size), "is damaged") for size in (0, 7, 500, -1)),
+        (
+            lambda path: path.rename(path.with_stem(make_trial(1).trial_id)),
+            "has the wrong name: it contains trial",
+        ),
+    ],
+)
+def test_damaged_or_renamed_file_is_refused(kept_file: Path, tmp_path: Path, change, message: str):
+    change(kept_file)
+    with pytest.raises(StoreError, match=message):
         rebench.network(6111, run=tmp_path)
 
 
-@pytest.mark.parametrize("size", [0, 7, 500, -1])
-def test_truncated_file_is_noticed(tmp_path: Path, size: int):
-    path = _kept(tmp_path)
-    path.write_bytes(path.read_bytes()[:size])
-    with pytest.raises(StoreError, match="is damaged"):
-        rebench.network(6111, run=tmp_path)
-
-
-def test_file_under_the_name_of_another_trial_is_refused(tmp_path: Path):
-    path = _kept(tmp_path)
-    path.rename(path.with_stem(make_trial(1).trial_id))
-    with pytest.raises(StoreError, match="has the wrong name: it contains trial"):
-        rebench.network(6111, run=tmp_path)
-
-
-def test_foreign_file_and_foreign_tensors_are_refused(tmp_path: Path):
-    path = _kept(tmp_path)
+def test_foreign_file_and_foreign_tensors_are_refused(kept_file: Path, tmp_path: Path):
+    path = kept_file
     tensors, about = load_file(path), _about(path)
     save_file(tensors, path)
     with pytest.raises(StoreError, match="foreign or damaged"):
