@@ -1,9 +1,9 @@
 """Fast averages of the benchmark's network, for a CPU and the layout channels-last.
 
-In this layout and bf16, PyTorch's pooling is three to five times slower than oneDNN's depthwise
-convolution, which adds the same pixels in the same order. PyTorch's gradient of a mean over pixels
-has another layout, which makes the steps before it slower; a mean over rows keeps the layout. In
-float32, values and gradients are equal to the last bit.
+In this layout, bf16 and few channels, PyTorch's pooling takes two to five times as long as oneDNN's
+depthwise convolution, which adds the same pixels in the same order. PyTorch's gradient of a mean
+over pixels has another layout, which makes earlier steps slower; a mean over rows keeps the layout.
+In float32, values and gradients are equal to the last bit.
 """
 
 from __future__ import annotations
