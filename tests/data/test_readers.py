@@ -249,13 +249,6 @@ def test_digits_are_read_without_importing_sklearn(monkeypatch):
     assert "sklearn" not in sys.modules
 
 
-def test_digits16_doubles_the_pixels_of_digits():
-    small, large = read_raw("digits").test.pixels, read_raw("digits16").test.pixels
-    for row in (0, 1):
-        for column in (0, 1):
-            assert (large[:, :, row::2, column::2] == small).all()
-
-
 def test_noisy_digits_are_the_digits_under_the_same_noise_every_time():
     clean, noisy = read_raw("digits"), read_raw("digits-noisy")
     assert (len(noisy.train), len(noisy.test)) == (500, 1297)
