@@ -39,7 +39,7 @@ def renamed(table: Table, names: Mapping[str, str]) -> Table:
     """Return a table whose data sets have other names, such as those that a program knows.
 
     Args:
-        table: the table; it keeps its curves.
+        table: the table; the curves of its trials are kept.
         names: new name of a data set by its name in the table.
     """
     held = list(dict.fromkeys(key.dataset for key in table.keys))
