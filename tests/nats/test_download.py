@@ -141,6 +141,15 @@ def test_part_that_was_not_asked_for_is_refused_and_what_came_before_is_kept(
     assert fetched(server, tmp_path).path.read_bytes() == CONTENT
 
 
+@pytest.mark.parametrize("left", [".data.tar.part", ".data.tar.part.version"])
+def test_part_without_its_version_and_version_without_its_part_are_ignored(
+    left: str, server: Server, tmp_path: Path
+):
+    (tmp_path / left).write_text(server.version)
+    assert fetched(server, tmp_path).path.read_bytes() == CONTENT
+    assert server.ranges == [None]
+
+
 def test_part_that_is_longer_than_the_file_is_dropped(server: Server, tmp_path: Path):
     (tmp_path / ".data.tar.part").write_bytes(CONTENT + b"more")
     (tmp_path / ".data.tar.part.version").write_text(server.version)
