@@ -29,7 +29,6 @@ def rows() -> pd.DataFrame:
         ("index", 1.9),
         ("index", -1),
         ("index", 15625),
-        ("index", "x"),
         ("index", np.nan),
         ("index", 2**70),
         ("epochs", 0),
@@ -39,11 +38,8 @@ def rows() -> pd.DataFrame:
         ("seed", 7.5),
         ("seed", -5),
         ("seed", 2**31),
-        ("accuracy", np.inf),
-        ("accuracy", -np.inf),
         ("accuracy", -0.5),
         ("accuracy", 100.5),
-        ("accuracy", "high"),
     ],
 )
 def test_a_wrong_value_is_refused_with_its_row_and_column(rows, column, value):
