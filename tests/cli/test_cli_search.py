@@ -151,15 +151,15 @@ def test_answers_are_those_of_the_replayed_runs(published: Path):
     expected = []
     for number in (0, 1):
         found = replay("rea", table, Budget(seconds=5000), seed=3, run=number)
-        accuracy = table.final[found.answers[-1]]
+        accuracy = float(table.final[found.answers[-1]])
         expected.append(
             {
                 "run": number,
                 "cell": table.space.indices[found.answers[-1]],
-                "accuracy": pytest.approx(accuracy, abs=1e-4),
-                "regret": pytest.approx(table.best - accuracy, abs=1e-4),
+                "accuracy": round(accuracy, 4),
+                "regret": round(table.best - accuracy, 4),
                 "evaluations": len(found.positions),
-                "spent": pytest.approx(found.clock[-1], abs=1e-3),
+                "spent": round(float(found.clock[-1]), 3),
             }
         )
     assert printed["answers"] == expected

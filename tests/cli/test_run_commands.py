@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import typer
 from support import PROJECT
 
 from rebench.cli import main
-from rebench.cli.runs import _print, _print_status
+from rebench.cli.runs import _ask, _print, _print_status
 from rebench.launch.status import Status, TrialStatus
 from rebench.launch.submit import Preview, Submitted
 from rebench.runs import Run
@@ -157,3 +158,31 @@ def test_trials_of_all_states_or_of_one_state_are_listed(capsys):
     assert json.loads(capsys.readouterr().out) == [row for row in every if row["state"] == other]
     assert main(["status", str(OLD), "--state", "dnoe"]) == 2
     assert "valid: done" in capsys.readouterr().err
+
+
+def test_watch_prints_the_counts_and_exits_with_1_if_trials_are_missing(capsys):
+    assert main(["watch", str(OLD)]) == 1
+    assert capsys.readouterr().out == "16 done, 1 failed, 1 lost\n"
+    assert main(["watch", str(OLD), "--json"]) == 1
+    [row] = json.loads(capsys.readouterr().out)
+    assert (row["done"], row["failed"], row["lost"], row["pending"]) == (16, 1, 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("hours", "screens", "questions"),
+    [
+        (100.1, ("stdin", "stderr"), ["about 100 device hours: send them?"]),
+        (100.0, ("stdin", "stderr"), []),
+        (100.1, ("stdin",), []),
+        (100.1, ("stderr",), []),
+    ],
+)
+def test_more_than_100_device_hours_are_confirmed_on_a_terminal(
+    hours, screens, questions, monkeypatch
+):
+    asked = []
+    for stream in ("stdin", "stderr"):
+        monkeypatch.setattr(getattr(sys, stream), "isatty", lambda on=stream in screens: on)
+    monkeypatch.setattr(typer, "confirm", lambda text, **_: asked.append(text))
+    _ask(hours)
+    assert asked == questions

@@ -15,7 +15,9 @@ from report_tables import run_table
 from support import PROJECT
 
 import rebench.cli.demo
+import rebench.machine
 from cells import functional_classes
+from rebench import search
 from rebench.cli import main
 from rebench.cli.demo import CELLS, _train
 from rebench.errors import RebenchError
@@ -87,6 +89,10 @@ def test_demo_names_the_best_cell_and_its_trainings(tmp_path, monkeypatch, capsy
     for recipe in ("fixed(lr=0.46)", "topology"):
         assert f" {recipe} against nb201, digits-noisy: " in said
     assert (out / "report" / "report.html").is_file()
+    tables = [f"{out / 'run'}@{recipe}" for recipe in ("nb201", "topology")]
+    budget = search.Budget(evaluations=2)
+    searched = search.compare(tables, ["rea", "random"], budget=budget, repeats=200)
+    assert " ".join(f"topology: {searched}".split()) in said
 
 
 def test_demo_with_unfinished_trials_counts_their_states(tmp_path):
@@ -100,6 +106,19 @@ def test_demo_with_unfinished_trials_counts_their_states(tmp_path):
     _train(spec, run, 2)
     with pytest.raises(RebenchError, match=r"did not all finish \(2 done\): see `rebench status"):
         _train(spec, run, 3)
+
+
+@pytest.mark.parametrize(("cores", "each"), [(1, 20), (3, 7), (8, 3), (40, 3)])
+def test_demo_divides_its_trials_into_a_job_for_each_of_at_most_eight_cores(
+    cores, each, tmp_path, monkeypatch
+):
+    def refuse(*_: object, trials_per_job: int, **__: object) -> None:
+        raise RebenchError(f"{trials_per_job} trials per job")
+
+    monkeypatch.setattr(rebench.machine, "cores", lambda: cores)
+    monkeypatch.setattr("rebench.launch.submit.submit", refuse)
+    with pytest.raises(RebenchError, match=f"^{each} trials per job"):
+        _train(tmp_path / "sweep.toml", tmp_path / "run", 20)
 
 
 @pytest.mark.slow
