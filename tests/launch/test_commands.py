@@ -3,6 +3,7 @@
 import json
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 from generated_tables import synthetic_frame
@@ -18,6 +19,15 @@ def rebench(*arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
     done = run_here(*arguments)
     assert done.returncode == code, done.stderr
     return done
+
+
+def _spec(tmp_path, cells="indices = [11]", *, seeds="[1]", recipes='["nb201"]') -> Path:
+    """Write a sweep on the digits; return its file."""
+    path = tmp_path / "sweep.toml"
+    path.write_text(
+        f'datasets = ["digits"]\nseeds = {seeds}\nrecipes = {recipes}\n[cells]\n{cells}\n'
+    )
+    return path
 
 
 def test_example_is_written_once_and_planned(tmp_path):
@@ -99,11 +109,7 @@ def test_a_sweep_into_a_folder_that_cannot_be_is_one_clear_line(tmp_path, capsys
 
 def test_plan_says_what_is_skipped_and_why(tmp_path):
     """The cell 0_00_000 has no path: topology has no learning rate for it, nb201 has."""
-    spec = tmp_path / "sweep.toml"
-    spec.write_text(
-        'datasets = ["digits"]\nseeds = [1]\nrecipes = ["nb201", "topology"]\n'
-        '[cells]\nstrings = ["0_00_000", "1_01_001"]\n'
-    )
+    spec = _spec(tmp_path, 'strings = ["0_00_000", "1_01_001"]', recipes='["nb201", "topology"]')
     done = rebench("sweep", "plan", str(spec), "--json")
     assert json.loads(done.stdout)[0]["trials"] == 3
     assert "skipped 1: recipe 'topology' has no learning rate" in done.stderr
@@ -111,10 +117,8 @@ def test_plan_says_what_is_skipped_and_why(tmp_path):
 
 def test_plan_counts_what_is_trained_and_adds_up_what_it_costs(tmp_path):
     """Jobs of 3, 3 and 1 of seven equal trials, of which one is asked for twice; two at once."""
-    spec = tmp_path / "sweep.toml"
-    spec.write_text(
-        'datasets = ["digits"]\nseeds = [1, 2, 3, 4, 5, 6, 7]\nrecipes = ["nb201"]\n'
-        "[cells]\nindices = [11]\n[slurm]\narray_parallelism = 2\n"
+    spec = _spec(
+        tmp_path, "indices = [11]\n[slurm]\narray_parallelism = 2", seeds="[1, 2, 3, 4, 5, 6, 7]"
     )
     plan = ("sweep", "plan", str(spec), "--trials-per-job", "3", "--devices", "1,7", "--json")
     [row] = json.loads(rebench(*plan).stdout)
@@ -134,10 +138,7 @@ def test_plan_counts_what_is_trained_and_adds_up_what_it_costs(tmp_path):
 
 def test_plan_takes_other_values_for_the_keys_of_the_sweep(tmp_path, stand_in):
     stand_in("sinfo", "echo gpu:1")  # without SLURM times are those of this machine, measured
-    spec = tmp_path / "sweep.toml"
-    spec.write_text(
-        'datasets = ["digits"]\nseeds = [1]\nrecipes = ["nb201"]\n[cells]\nindices = [11, 284]\n'
-    )
+    spec = _spec(tmp_path, "indices = [11, 284]")
     seeds = ["--set", "seeds=[1, 2, 3]"]
     plan = ["sweep", "plan", str(spec), *seeds, "--trials-per-job", "1", "--json"]
     rows = [
@@ -155,10 +156,7 @@ def test_plan_takes_other_values_for_the_keys_of_the_sweep(tmp_path, stand_in):
 
 def test_power_is_told_of_more_cells_where_ten_are_among_the_best(tmp_path):
     """12 cells, then 2, 4, 8 and 16 times as many; no change of 0.1 fits into the best tenth."""
-    spec = tmp_path / "sweep.toml"
-    spec.write_text(
-        'datasets = ["digits"]\nrecipes = ["nb201"]\nseeds = [0, 1]\n[cells]\nrandom = {n = 12}\n'
-    )
+    spec = _spec(tmp_path, "random = {n = 12}", seeds="[0, 1]")
     plan = ("sweep", "plan", str(spec), "--like", "mini@fixed", "--json", "--power")
     done = rebench(*plan, "0.1")
     sizes = {100: [12, 24, 48, 96, 192], 50: [24, 48, 96, 192], 20: [96, 192]}
@@ -182,10 +180,7 @@ def test_power_takes_the_noise_of_the_published_table_for_long_trainings(
     rows = rows[rows["split"] == "x-valid"]
     write_table(folder / "nb201.parquet", rows, name="nb201", origin="published")
     monkeypatch.setattr(opening, "_RELEASED", folder)
-    spec = tmp_path / "sweep.toml"
-    spec.write_text(
-        'datasets = ["digits"]\nrecipes = ["nb201"]\nseeds = [0, 1]\n[cells]\nindices = [11, 284]\n'
-    )
+    spec = _spec(tmp_path, "indices = [11, 284]", seeds="[0, 1]")
     assert main(["sweep", "plan", str(spec), "--power", "0.1", "--json"]) == 0
     told = capsys.readouterr()
     noise = {row["noise_of"] for row in json.loads(told.out)}
@@ -196,10 +191,7 @@ def test_power_takes_the_noise_of_the_published_table_for_long_trainings(
 def test_power_says_that_the_noise_is_of_much_shorter_training_and_how_to_give_another(
     tmp_path, capsys
 ):
-    spec = tmp_path / "sweep.toml"
-    spec.write_text(
-        'datasets = ["digits"]\nrecipes = ["nb201"]\nseeds = [0, 1]\n[cells]\nindices = [11, 284]\n'
-    )
+    spec = _spec(tmp_path, "indices = [11, 284]", seeds="[0, 1]")
     like = ["--like", "mini@fixed"]
     assert main(["sweep", "plan", str(spec), "--power", "0.1", *like]) == 0
     told = capsys.readouterr()
@@ -210,19 +202,9 @@ def test_power_says_that_the_noise_is_of_much_shorter_training_and_how_to_give_a
 
 def test_dry_run_needs_no_slurm_and_says_what_would_be_sent(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("PATH", str(tmp_path))
-    spec = tmp_path / "sweep.toml"
-    spec.write_text(
-        'datasets = ["digits"]\nseeds = [1, 2, 3]\nrecipes = ["nb201"]\n[cells]\nindices = [11]\n'
-    )
-    dry = [
-        "submit",
-        str(spec),
-        "--dry-run",
-        "--trials-per-job",
-        "1",
-        "--set",
-        "slurm.partition=gpu",
-    ]
+    spec = _spec(tmp_path, seeds="[1, 2, 3]")
+    dry = ["submit", str(spec), "--dry-run", "--trials-per-job", "1"]
+    dry += ["--set", "slurm.partition=gpu"]
     assert main([*dry, "--data-root", "/data", "--json"]) == 0
     (row,) = json.loads(capsys.readouterr().out)
     assert (row["trials"], row["jobs"], row["arrays"], row["data_root"]) == (3, 3, 1, "/data")
@@ -237,11 +219,8 @@ def test_dry_run_needs_no_slurm_and_says_what_would_be_sent(tmp_path, monkeypatc
 
 def test_container_sees_the_folders_that_it_is_to_see(tmp_path, capsys):
     """That the script is right; Apptainer itself is not needed for that, and not run."""
-    spec = tmp_path / "sweep.toml"
-    spec.write_text(
-        'datasets = ["digits"]\nseeds = [1]\nrecipes = ["nb201"]\n[cells]\nindices = [11]\n'
-        '[slurm]\ngpus_per_task = 1\ncontainer_binds = ["/scratch", "/my data:/data:ro"]\n'
-    )
+    binds = 'container_binds = ["/scratch", "/my data:/data:ro"]'
+    spec = _spec(tmp_path, f"indices = [11]\n[slurm]\ngpus_per_task = 1\n{binds}")
     assert main(["submit", str(spec), "--dry-run"]) == 2
     assert "container_binds need a container_image" in capsys.readouterr().err
     spec.write_text(spec.read_text() + 'container_image = "/my images/rebench.sif"\n')
@@ -274,10 +253,7 @@ def test_status_of_a_folder_that_is_no_run_is_bad_input(tmp_path):
     ],
 )
 def test_plan_refuses_what_no_job_could_be_sent_with(tmp_path, capsys, changed, message):
-    spec = tmp_path / "sweep.toml"
-    spec.write_text(
-        'datasets = ["digits"]\nseeds = [1]\nrecipes = ["nb201"]\n[cells]\nindices = [11]\n'
-    )
+    spec = _spec(tmp_path)
     assert main(["sweep", "plan", str(spec), "--set", changed]) == 2
     said = capsys.readouterr().err
     assert message in said
