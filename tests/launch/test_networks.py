@@ -7,14 +7,9 @@ import pytest
 from cluster import Sweep
 
 from rebench.cli import main
-from rebench.launch.expansion import expand_spec
-from rebench.launch.forecast import forecast
-from rebench.recipes import HyperParameters
-from rebench.runs import GUESS, Curve, FinishedTrials, Record, now, parse_spec, with_settings
+from rebench.runs import FinishedTrials, Record
 from rebench.runs.record import read_record
-from rebench.train import Checkpoint, kept_networks, save_network
-from rebench.train.record import Progress
-from rebench.train.stack import initial_net
+from rebench.train import kept_networks
 
 KEEP = ["--cluster", "debug", "--set", "train.keep=weights"]
 
@@ -87,40 +82,3 @@ def test_longer_trials_whose_networks_were_not_kept_fail_and_say_so(tmp_path):
     reasons = [trial["reason"] for trial in sweep.trials("failed")]
     assert len(reasons) == 6
     assert all("has not kept" in reason for reason in reasons)
-
-
-@pytest.mark.parametrize(
-    ("keep", "half"), [("weights", False), ("weights", True), ("state", False)]
-)
-def test_room_for_networks_is_foreseen(kept, tmp_path, keep, half):
-    spec = parse_spec(
-        'datasets = ["cifar10"]\nrecipes = ["nb201"]\nseeds = [1]\n'
-        "[cells]\nindices = [0, 11, 6111]\n"
-        f'[train]\nkeep = "{keep}"\nhalf = {str(half).lower()}\n'
-    )
-    trials = expand_spec(spec).trials
-    told = forecast(spec, trials, GUESS, ())
-    bare = forecast(with_settings(spec, {"train.keep": "nothing"}), trials, GUESS, ())
-    other = kept_networks(kept.run)[0].record
-    accuracies = [100 * n / 50_000 for n in range(200)]
-    losses = [1 / (3 + n) for n in range(200)]
-    curves = dict.fromkeys(("train", "ori-test"), Curve(accuracy=accuracies, loss=losses))
-    for trial in trials:
-        net = initial_net(trial, 10)
-        outcome = other.outcome.model_copy(update={"curves": curves})
-        own = {"trial": trial, "trial_id": trial.trial_id, "outcome": outcome}
-        record = other.model_copy(update=own)
-        final = Checkpoint(
-            trial_id=trial.trial_id,
-            data_digest="",
-            epoch=200,
-            net=net.state_dict(),
-            momentum={name: one.detach().clone() for name, one in net.named_parameters()},
-            progress=Progress(started=now()),
-            initial=HyperParameters(learning_rate=0.1),
-            current=HyperParameters(learning_rate=0.1),
-        )
-        save_network(tmp_path, spec.train, record, final)
-    size = sum(path.stat().st_size for path in tmp_path.glob("weights/*/*"))
-    assert told.bytes_on_disk - bare.bytes_on_disk == pytest.approx(size, rel=0.05)
-    assert told.files - bare.files == 3
