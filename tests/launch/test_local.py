@@ -14,7 +14,7 @@ import pytest
 from cluster import Sweep
 from support import PROJECT
 
-from rebench.launch.clusters.local import room
+from rebench.launch.clusters import local
 from rebench.launch.devices import visible_gpus
 from rebench.launch.liveness import read_reports
 from rebench.machine import cores
@@ -65,30 +65,36 @@ def test_local_jobs_are_killed_and_resumed_with_equal_records(tmp_path, quiet):
         assert one.record.outcome.model_dump() == quiet[trial_id]
 
 
-def _room(**options) -> int:
-    return room(SlurmOptions(**options))
+@pytest.mark.parametrize(
+    ("gpus", "options", "jobs"),
+    [
+        ("", {}, 12),
+        ("", {"array_parallelism": 5}, 5),
+        ("", {"cpus_per_task": 5}, 2),
+        ("", {"cpus_per_task": 3, "processes_per_job": 2}, 2),
+        ("", {"cpus_per_task": 10_000}, 1),
+        ("", {"gpus_per_task": 1}, 12),  # workers say that there is none
+        ("1,3,5,7,9", {}, 5),
+        ("1,3,5,7,9", {"gpus_per_task": 2}, 2),
+        ("1,3,5,7,9", {"gpus_per_task": 5}, 1),
+        ("1,3,5,7,9", {"gpus_per_task": 6}, 12),
+        ("1,3,5,7,9", {"device": "cpu"}, 12),
+    ],
+)
+def test_room_is_for_the_gpus_or_the_cores_of_this_machine(monkeypatch, gpus, options, jobs):
+    monkeypatch.setattr(local, "cores", lambda: 12)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", gpus)
+    assert local.room(SlurmOptions(**options)) == jobs
 
 
-def test_room_on_this_machine_is_for_its_cores(monkeypatch):
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    assert _room() == min(cores(), 64)
-    assert _room(array_parallelism=1) == 1
-    assert _room(cpus_per_task=10_000) == 1
-    assert _room(gpus_per_task=1) == min(cores(), 64), "workers say that there is none"
-
-
-def test_room_on_this_machine_is_for_its_gpus(monkeypatch, stand_in):
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1,3,5,7,9")
-    assert visible_gpus() == [1, 3, 5, 7, 9]
+def test_gpus_are_those_that_are_visible_or_that_the_driver_lists(monkeypatch, stand_in):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1,3,x,")
+    assert visible_gpus() == [1, 3]
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
     stand_in("nvidia-smi", "echo 'GPU 0: A100 (UUID: 1)'; echo 'GPU 1: A100 (UUID: 2)'")
     assert visible_gpus() == [0, 1]
     stand_in("nvidia-smi", "exit 9")
     assert visible_gpus() == []
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1,3,5,7,9")
-    assert _room() == 5
-    assert _room(gpus_per_task=2) == 2
-    assert _room(device="cpu") == min(cores(), 64)
 
 
 @pytest.mark.slow
