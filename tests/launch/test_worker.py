@@ -200,6 +200,16 @@ def test_what_the_node_lacks_ends_the_job_and_fails_no_trial(spec, tmp_path):
     assert not list((tmp_path / "runs/sweep").glob("claims/*"))
 
 
+@pytest.mark.skipif(torch.cuda.is_available(), reason="shows what happens without a GPU")
+def test_node_without_the_gpu_ends_the_job_and_fails_no_trial(spec, tmp_path):
+    settings = {"slurm.cuda_graphs": True, "slurm.device": "auto"}
+    for preflight in (True, False):
+        with pytest.raises(ClusterError, match=r"a GPU was asked for \(cuda_graphs = true\)"):
+            rebench.submit(spec, cluster="debug", settings=settings, preflight=preflight)
+    assert read_reports(tmp_path / "runs/sweep")[0].note.startswith("stopped: a GPU was asked for")
+    assert rebench.status(tmp_path / "runs/sweep").counts["failed"] == 0
+
+
 def _wait_for_local_jobs() -> None:
     for process in local._started:  # or they would be reaped when this process ends
         process.wait()
