@@ -374,7 +374,7 @@ def test_refusals_are_one_clear_line_each(cluster, tmp_path):
     assert "invalid partition specified: nowhere" in wrong.stderr.lower() or (
         "Invalid partition name specified" in wrong.stderr
     )
-    assert "not sent: 6 trials" in wrong.stderr
+    assert "6 trials were not: submit again" in wrong.stderr
     assert wrong.stderr.count("\n") == 1
     # The refusal left nothing behind that a later submission stumbles over.
     assert sweep.submit()["sent"] == 6
