@@ -16,6 +16,8 @@ from typing import Final
 import numpy as np
 
 from rebench.data import data_spec
+from rebench.launch.clusters.commands import largest_array
+from rebench.launch.decide import Throttle
 from rebench.launch.devices import visible_gpus
 from rebench.machine import cores, garbage_search_paused
 from rebench.runs import (
@@ -83,11 +85,11 @@ def forecast(
     packed = pack_types(groups, times, spec.slurm, trials_per_job=trials_per_job)
     jobs = [job for own in packed.values() for job in own]
     files = _FILES_OF_A_RUN + len(trials) * (spec.train.keep != "nothing")
-    wall_s, too_long, wall_s_on = 0.0, 0, dict.fromkeys(devices, 0.0)
+    largest, wall_s, too_long, wall_s_on = largest_array(), 0.0, 0, dict.fromkeys(devices, 0.0)
     for name, options in spec.slurm.by_type.items():
         own, model = packed[name], times.faster(spec.slurm.speed_of(name))
         files += len(own) * options.processes_per_job * _FILES_OF_A_PROCESS
-        wall_s = max(wall_s, _wall_s(own, options.array_parallelism))
+        wall_s = max(wall_s, _wall_s(own, options.array_parallelism, largest))
         too_long += sum(job.seconds > options.time_min * 60 for job in own)
         device_s = sum(job.seconds for job in own)
         each = group_seconds((one for job in own for one in job.groups), model)
@@ -109,12 +111,18 @@ def forecast(
     )
 
 
-def _wall_s(jobs: Sequence[Job], at_once: int) -> float:
-    """Return when the last job ends if the jobs start in order."""
-    ends = [0.0] * min(at_once, len(jobs))
-    for job in jobs:
-        heapq.heapreplace(ends, ends[0] + job.seconds)
-    return max(ends, default=0.0)
+def _wall_s(jobs: Sequence[Job], at_once: int, largest: int) -> float:
+    """Return when the last job ends. Arrays wait for each other; jobs of one start in order."""
+    throttle, ends = Throttle(at_once, {}), {"": 0.0}
+    for start in range(0, len(jobs), largest):
+        own = jobs[start : start + largest]
+        begin = max((ends[array] for array in throttle.before(len(own))), default=0.0)
+        slots = [begin] * min(at_once, len(own))
+        for job in own:
+            heapq.heapreplace(slots, slots[0] + job.seconds)
+        throttle.sent(str(start), len(own))
+        ends[str(start)] = max(slots)
+    return max(ends.values())
 
 
 def _bytes_on_disk(trials: Sequence[Trial], spec: SweepSpec) -> int:

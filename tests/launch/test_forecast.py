@@ -10,6 +10,7 @@ from made_records import make_record
 from support import PROJECT
 
 from rebench.cli import main
+from rebench.launch.clusters import commands
 from rebench.launch.expansion import expand_spec
 from rebench.launch.forecast import forecast
 from rebench.runs import Curve, Run, TimeModel, parse_spec
@@ -170,13 +171,19 @@ def test_disk_counts_records_and_networks(train, size):
     assert told.bytes_on_disk == size
 
 
-def test_last_job_ends_when_the_rounds_of_jobs_are_over():
-    """Ten jobs of one length, four at once: three rounds."""
+@pytest.mark.parametrize(("largest", "rounds"), [(1001, 3), (4, 3), (5, 4), (2, 3)])
+def test_arrays_wait_for_each_other(monkeypatch, tmp_path, largest, rounds):
+    """Ten jobs of one length, four at once: three rounds in one array, and in arrays of four.
+
+    In arrays of five, the fifth job of each array runs alone: four rounds.
+    """
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(commands, "LARGEST_ARRAY", largest)
     text = SPEC.replace(', "cifar10"', "").replace(', "topology(degree=target)"', "")
     text = text.replace("[1, 2, 3]", f"{list(range(10))}").replace(", 284, 765", "")
     trials, told = _forecast(f"{text}[slurm]\narray_parallelism = 4\n", trials_per_job=1)
     assert len(trials) == 10
-    assert told.wall_s == pytest.approx(3 * MODEL.seconds(trials[0]))
+    assert told.wall_s == pytest.approx(rounds * MODEL.seconds(trials[0]))
 
 
 def test_plan_tells_days_on_the_devices_that_are_asked_about(tmp_path, capsys):
