@@ -221,6 +221,7 @@ def test_dependency_of_the_sweep_holds_as_well():
         ({"clusters": "hpc2"}, {"clusters": "hpc2"}),
         ({"mail_user": "me@x.org", "mail_type": "END,FAIL"}, {"mail-user": "me@x.org"}),
         ({"extra": {"nice": 100, "exclusive": True, "hold": False}}, {"nice": "100"}),
+        ({"extra": {"open-mode": "truncate"}}, {"open-mode": "truncate"}),
     ],
 )
 def test_options_are_those_of_sbatch(options, expected):
