@@ -18,6 +18,8 @@ __all__ = ["rerun_tables"]
 
 # With fewer networks that two cells share, their differences say little about seed noise.
 _FEWEST_CLASSES: Final = 10
+# A resampled accuracy this many standard deviations above the best mean is an error of the model.
+_FARTHEST_SD: Final = 10
 
 
 def rerun_tables(table: SearchTable, count: int, rng: np.random.Generator) -> list[SearchTable]:
@@ -26,7 +28,8 @@ def rerun_tables(table: SearchTable, count: int, rng: np.random.Generator) -> li
     The noise of an accuracy is estimated from the runs of each cell, or, where each cell has one
     value, from the cells that are the same network (`rebench.analysis.equal_cells`). True values
     are drawn from the cells' posteriors, then a noisy run for each run of the cell. A signal of
-    unknown noise is left unchanged; a final accuracy of unknown noise is an error.
+    unknown noise is left unchanged; a final accuracy of unknown noise is an error. So is a table in
+    which failed trainings make some cells so noisy that they would become the best.
     """
     noise = _noise(table.tested, table.space)
     if noise is None:
@@ -36,6 +39,14 @@ def rerun_tables(table: SearchTable, count: int, rng: np.random.Generator) -> li
             "compare with reruns=0"
         )
     tested = _rerun(table.tested, noise[0], count, rng)
+    best = noise[0].means.argmax()
+    highest = max((float(np.nanmax(drawn)) for drawn in tested), default=0.0)
+    if highest > noise[0].means[best] + _FARTHEST_SD * noise[0].run_sd[best]:
+        raise InputError(
+            f"{table.name} cannot be resampled with other seeds: some of its cells are so noisy "
+            f"that one would reach {highest:.1f} %, but its best cell has {table.best:.1f} %; name "
+            "another table first, or compare with reruns=0"
+        )
     levels = []
     for level in table.fidelities:
         if np.array_equal(level.accuracy, table.tested, equal_nan=True):

@@ -117,6 +117,25 @@ def test_noise_of_one_value_per_cell_is_that_between_equal_cells():
     assert np.std(rerun.final - noisy) == pytest.approx(0.5 * np.sqrt(2), rel=0.05)
 
 
+@pytest.mark.parametrize(("bad_sd", "refused"), [(20.0, True), (1.0, False)])
+def test_a_table_in_which_noisy_bad_cells_would_become_the_best_is_refused(
+    bad_sd: float, refused: bool
+):
+    """Good cells have noise of a standard deviation of 0.1, around 89 %; bad cells are at 50 %."""
+    rng = np.random.default_rng(0)
+    table = smooth_table(SearchSpace.of(range(3000)))
+    good = np.arange(3000) < 2800
+    true, sd = np.where(good, rng.normal(89, 0.5, 3000), 50), np.where(good, 0.1, bad_sd)
+    tested = true[:, None] + sd[:, None] * rng.normal(0, 1, (3000, 2))
+    table = dataclasses.replace(table, tested=tested)
+    if not refused:
+        (rerun,) = rerun_tables(table, 1, np.random.default_rng(1))
+        assert rerun.best < table.best + 1
+        return
+    with pytest.raises(InputError, match=r"smooth cannot be resampled .* would reach 1\d\d\.\d %"):
+        rerun_tables(table, 1, np.random.default_rng(1))
+
+
 def test_one_value_per_cell_without_equal_cells_has_unknown_noise():
     few = smooth_table(SearchSpace.of(range(20)))
     with pytest.raises(InputError, match="one value per cell and fewer than 10 networks"):
