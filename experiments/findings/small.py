@@ -29,6 +29,7 @@ from experiments.surface.decided import (
     published_accuracy,
     published_taus,
     stratified,
+    sweeps_of,
 )
 from experiments.surface.reranked import DRAWS
 from rebench.analysis import Accuracies, Paired, SeedNoise, read_accuracies
@@ -73,6 +74,7 @@ _SWEEPS: Final = {
     "mini-60ep-second": "mini-60ep",
     "mini-60ep-nodecay": "mini-60ep-nodecay",
     "mini-proxy": "mini-proxy",
+    "mini-he-parts": "mini-he-parts",
 }
 
 
@@ -214,12 +216,15 @@ def change_of_drop(one: Change, other: Change) -> Estimate:
 
 @functools.cache
 def _decided() -> list[dict[str, Any]]:
-    predictions: list[dict[str, Any]] = decide(_SWEEPS, published())["predictions"]
+    predictions: list[dict[str, Any]] = []
+    for plan in PLANS:
+        tables = {sweep: _SWEEPS.get(sweep, "not released") for sweep in sweeps_of(plan)}
+        predictions += decide(tables, published(), plan)["predictions"]
     return predictions
 
 
 def decisions() -> dict[str, dict[str, Any]]:
-    """Return the decided predictions of plan.md by number; the second look replaces the first."""
+    """Return the predictions of both plans by number; the second look replaces the first."""
     notes = ("", "the second look, which decides")
     return {row["number"]: row for row in _decided() if row["note"] in notes}
 

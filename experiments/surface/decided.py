@@ -32,7 +32,15 @@ from rebench.errors import RebenchError
 from rebench.runs import SweepSpec, choose_cells, read_spec
 from rebench.tables.opening import open_table, read_rows
 
-__all__ = ["PLANS", "Prediction", "decide", "published_accuracy", "published_taus", "stratified"]
+__all__ = [
+    "PLANS",
+    "Prediction",
+    "decide",
+    "published_accuracy",
+    "published_taus",
+    "stratified",
+    "sweeps_of",
+]
 
 HERE: Final = Path(__file__).parent
 BEST: Final = 0.95  # quantile of published accuracy at which the best 5 % begin, as in draw.py

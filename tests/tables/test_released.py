@@ -46,6 +46,7 @@ ROWS = {
     "mini-decay10x": ("2885e9e4248f59ee", "f0bc35ce2e3d92c2"),
     "mini-proxy": ("8afcfabaeb59030d", "2d35a382c2e4f5f9"),
     "mini-60ep": ("ee870ec15cbf5d86", "9e57e4e8b10d56bc"),
+    "mini-he-parts": ("c9acc57a5878eb37", "e6a10149b4c7c023"),
     "mini-init-parts": ("5a66fc3304acb409", "dcd5814a206f6101"),
     "mini": ("2898c3c9cc07b917", "27242bf0302780be"),
     "mini-60ep-nodecay": ("834d8a98db0fd955", "23ea5ae5ca58fc4b"),
