@@ -15,11 +15,14 @@ from rebench.tables.opening import read_rows
 DRAWS = 2000
 THREE = (777, 888, 999)
 HE = "fixed(init=he)"
+HE_PARTS = "mini+mini-init-parts+mini-he-parts"
 CLAIMS = [
     ("mini", "fixed", "topology", {}),
     ("mini+mini-init-parts", "fixed", "topology-lr(init_at=normalised)", {}),
     ("mini+mini-init-parts", HE, "fixed(lr=0.0125)", {"seeds": THREE}),
     ("mini+mini-init-parts", HE, "topology", {"seeds": THREE}),
+    (HE_PARTS, "fixed(init=he,init_at=normalised)", "two-rates(normalised_lr=0.0167)", {}),
+    (HE_PARTS, "fixed(init=he,init_at=others)", "fixed", {}),
     ("mini-60ep", "fixed", "topology", {}),
     ("mini+mini-init-parts", "fixed", "topology", {"cells": "upper half"}),
     ("mini+mini-proxy", "fixed", "topology", {"cells": "upper half", "seeds": (777, 888)}),
@@ -172,6 +175,18 @@ def test_drops_of_other_cells_are_not_subtracted():
     with pytest.raises(ValueError, match="same cells"):
         small.change_of_drop(whole, half)
     assert small.change_of_drop(whole, whole) == (0, 0, 0)
+
+
+def test_predictions_of_f1_are_decided_by_their_intervals():
+    """The verdicts by hand, from the thresholds in plan-f.md."""
+    decided = small.decisions()
+    for number, fails in (("F1.1", 0.10), ("F1.2", 0.05)):
+        row = decided[number]
+        lines = [claim for claim in CLAIMS if claim[1:3] == (row["first"], row["second"])]
+        claim = small.change(*lines[0][:3])
+        assert (row["drop_low"], row["drop_high"]) == pytest.approx(claim.drop[1:])
+        expected = "holds" if claim.drop.high < 0.10 else "inconclusive"
+        assert row["verdict"] == ("fails" if claim.drop.low > fails else expected)
 
 
 def test_second_look_replaces_the_first(monkeypatch):
