@@ -66,7 +66,7 @@ def trainable_networks(indices: ArrayLike) -> NDArray[np.int64]:
         asked = np.asarray(indices, dtype=np.int64)
     except (TypeError, ValueError, OverflowError):
         asked = np.array(-1)
-    whole = asked.ndim and np.array_equal(asked, indices)  # 1.5 has become 1
+    whole = asked.ndim and np.array_equal(asked, indices)  # false if 1.5 was cut to 1
     if not whole or not ((asked >= 0) & (asked < SPACE_SIZE)).all():
         raise CellError(
             f"indices must be a list of whole numbers in 0..{SPACE_SIZE - 1}, got {shown(indices)}"

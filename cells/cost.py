@@ -85,7 +85,7 @@ class CostModel:
         return [-(-self.image_side // 2**stage) for stage in range(_STAGES)]
 
     def _outside_cells(self) -> Iterator[tuple[int, int, int]]:
-        """Yield weights, gains and shifts, and output pixels of stem, reductions and classifier."""
+        """Yield (weights, gains and shifts, output pixels) of stem, reductions and classifier."""
         widths, sides = self._widths, self._sides
         yield 3 * 9 * self.channels, 2 * self.channels, self.image_side**2
         for (narrow, wide), side in zip(itertools.pairwise(widths), sides[1:], strict=True):

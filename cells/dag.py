@@ -50,8 +50,8 @@ class DagCode(Graph):
             if len(group) != vertex or set(group) - set("012"):
                 raise CellError(
                     f"not a graph code: expected {vertex} digits of 0 (none), 1 (skip), 2 (layer) "
-                    f"for the edges into vertex {vertex} from earlier ones, found {shown(group)}; "
-                    "example: 2_02_002"
+                    f"for the edges into vertex {vertex} from earlier vertices, found "
+                    f"{shown(group)}; example: 2_02_002"
                 )
         return cls(tuple(tuple(int(digit) for digit in group) for group in groups))
 

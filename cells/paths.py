@@ -19,7 +19,8 @@ __all__ = ["Polynomial", "depth_array", "moment", "multiply", "network_polynomia
 
 Polynomial: TypeAlias = tuple[int, ...]
 
-# Factor of each operation for a polynomial evaluated at 8: none, skip, two convolutions, pooling.
+# Value at t = 8 of the polynomial of each operation, in the order of `OP_NAMES`. A convolution is
+# t; a skip or pooling is 1.
 _OCTAL = np.array([0, 1, 8, 8, 1], dtype=np.int64)
 
 # Block between two stages: a path with two convolutions and a shortcut with one.

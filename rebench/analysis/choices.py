@@ -17,7 +17,7 @@ TOP_PERCENT: Final = (100.0, 90.0, 80.0, 70.0, 60.0, 50.0, 40.0, 30.0, 20.0, 10.
 """Default values of K: rankings are compared among the top K % of the cells."""
 
 MOST_DRAWS: Final = 100_000
-"""Largest number of draws of a comparison; it takes minutes and resolves p-values of 0.00001."""
+"""Largest number of draws of a comparison: it takes minutes, and p-values are at least 0.00001."""
 
 
 @checked

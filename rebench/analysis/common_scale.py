@@ -58,7 +58,7 @@ def _matched(a: Floats, b: Floats, spread: Floats) -> Floats:
         return np.asarray(b - at[0] + to[0])
     place = np.clip(np.searchsorted(at, b, side="right") - 1, 0, len(at) - 2)
     slope = np.diff(to) / np.diff(at)
-    return to[place] + slope[place] * (b - at[place])  # also beyond the ends
+    return to[place] + slope[place] * (b - at[place])  # extrapolates beyond the ends
 
 
 def unchanged(a: Floats, b: Floats, counts: Ints) -> tuple[Floats, Floats]:

@@ -42,7 +42,7 @@ MIN_CELLS: Final = 10
 """Smallest number of cells for which tau is reported."""
 # Number of elements of a chunk of work: few calls, and arrays that fit into the cache.
 _CHUNK = 1 << 17
-# Numbers of cells and codes up to these have a square that fits into a short integer.
+# Short integer types, each with the largest number of cells or codes whose square fits.
 _SHORT: Final = ((180, np.int16), (46_340, np.int32))
 # Rows of at least this many elements are accumulated row by row.
 _LONG: Final = 256
@@ -216,7 +216,7 @@ def _equals_before(codes: Ints) -> Ints:
 
 
 def _run_ends(codes: Ints) -> Ints:
-    """Return the row of the last equal of each element, per column of sorted `codes`."""
+    """Return the row of the last element equal to each element, per column of sorted `codes`."""
     last = len(codes) - 1
     ends = np.full_like(codes, last)
     places = np.arange(last, dtype=codes.dtype)[:, None]

@@ -106,12 +106,13 @@ def _noise_by_rank(paired: Paired) -> float:
 
 
 def _favoured(paired: Paired, rng: np.random.Generator) -> float:
-    """Return the p-value of no seed effect that differs between cells (permutation test).
+    """Return the p-value of "each seed has the same effect on all cells" (permutation test).
 
-    Such an effect is a pattern over cells, probably the same in both tables. It makes the largest
-    singular value of the standardised residuals large. The null distribution permutes the residuals
-    of each class between the seeds of a table. With two seeds a table gives only one independent
-    column of residuals. The difference between the tables is then a further column.
+    An effect that differs between cells is a pattern over cells, probably the same in both tables.
+    It makes the largest singular value of the standardised residuals large. The null distribution
+    permutes the residuals of each class between the seeds of a table. With two seeds a table gives
+    only one independent column of residuals. The difference between the tables is then a further
+    column.
     """
     whole = paired.whole
     tables = [table for table in (whole.before, whole.after) if len(table.seeds) > 1]

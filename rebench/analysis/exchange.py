@@ -81,9 +81,9 @@ class Exchange:
     """Assignments of the runs of each cell to two tables, as codes in the order of the means."""
 
     n_deals: Ints
-    """[cells] numbers of assignments."""
+    """[cells] number of possible assignments of the runs of each cell."""
     blocks: Ints
-    """[cells] numbers of blocks; the cells of a block get the same assignment."""
+    """[cells] number of the block of each cell; the cells of a block get the same assignment."""
     first: Ints
     """[cells, deals] codes of the means of the runs that the first table gets."""
     second: Ints
@@ -130,7 +130,7 @@ class Exchange:
 
 
 def _deals(k_a: int, k_b: int, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """Return masks [deals, k_a + k_b] of the runs that the first table gets: all, or a sample."""
+    """Return all masks [deals, k_a + k_b] of the runs that the first table gets, or a sample."""
     total = k_a + k_b
     if math.comb(total, k_a) > _MAX_DEALS:
         order = np.argsort(rng.random((_MAX_DEALS, total)), axis=1)

@@ -28,7 +28,8 @@ def p_values_of(observed: Floats, null: Floats) -> tuple[Floats, Floats]:
     """Return one-sided p-values [K] (tau lower than the null's), raw and adjusted for all K."""
     # A constant column has no tau. It counts as 1, so that it is never lower.
     known = np.where(np.isfinite(null), null, 1.0)
-    # The observed curve counts as a draw in every step; otherwise few draws reject too often.
+    # The observed curve counts as a draw in every step; otherwise a test with few draws would
+    # reject too often.
     curves = np.vstack([known, np.nan_to_num(observed, nan=1.0)])
     scale = np.maximum(curves.std(axis=0), 1e-12)
     drops = (np.median(curves, axis=0) - curves) / scale

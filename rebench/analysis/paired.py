@@ -25,9 +25,10 @@ from rebench.tables.columns import REQUIRED
 __all__ = ["Accuracies", "Paired", "complete", "known_runs", "read_accuracies"]
 
 _SHOWN: Final = 5
-# Seeds of less than this share of the cells are omitted; then, cells that lack a kept seed.
+# Seeds that less than this share of the cells have are omitted. Then cells that lack one of the
+# other seeds are omitted.
 _MOST: Final = 0.5
-# A further column of runs is not used for rankings if about this share of the cells or less has it.
+# A column of runs is not used for rankings if only about this share of the cells or less fills it.
 _MANY: Final = 0.1
 # If more than this share of the cells are the best of a table, the table probably selected them.
 _NEARLY_ALL: Final = 0.9
@@ -39,7 +40,7 @@ class Accuracies:
 
     name: str
     cells: Ints
-    """[cells] benchmark indices, ascending; other labels where they come from arrays."""
+    """[cells] benchmark indices, ascending; for arrays, the labels or row numbers of the cells."""
     seeds: tuple[int, ...]
     runs: Floats
     """[cells, seeds] percent; NaN where a cell lacks a seed; every cell has at least one seed."""
@@ -187,7 +188,7 @@ class Paired:
         return min(len(self.whole.before.seeds), len(self.whole.after.seeds))
 
     def chosen_by(self, third: Accuracies) -> Paired:
-        """Return the pair of the cells of a third table, which then selects the top K %."""
+        """Return the pair of the cells that `third` contains; `third` then selects the top K %."""
         shared, mine, its = np.intersect1d(self.before.cells, third.cells, True, True)
         if not len(shared):
             raise InputError(
@@ -207,7 +208,7 @@ class Paired:
 
     @cached_property
     def repeated(self) -> Paired:
-        """Return the cells with two runs in each table that has two runs of most cells."""
+        """Return the cells with two runs in both tables; one suffices in a table of single runs."""
         enough = [
             table.counts >= (2 if (table.counts >= 2).mean() >= _MOST else 1)
             for table in (self.before, self.after)

@@ -15,7 +15,7 @@ from rebench.errors import InputError
 
 __all__ = ["power"]
 
-# Number of simulated cells that the size of the change is calibrated with.
+# Number of simulated cells for the calibration of the size of the change.
 _MANY: Final = 4000
 _HALVINGS: Final = 12
 

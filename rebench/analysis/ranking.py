@@ -56,7 +56,7 @@ __all__ = [
 # fewer draws are made.
 _MOST_RESAMPLED: Final = 1 << 21
 MOST_FOR_P_VALUES: Final = 1 << 24
-"""The same where the draws give the p-values: 1,496 draws of all cells with an equal cell."""
+"""The same limit if the draws give the p-values: 1,496 draws of all cells with an equal cell."""
 _FEWEST_DRAWS: Final = 100
 # Coverage of every interval.
 _LEVEL: Final = 0.95
@@ -96,13 +96,14 @@ def between_seeds(
     """Return tau and seed tau of two tables in samples of their cells.
 
     Args:
-        before: [cells, seeds]; NaN where a cell has fewer runs.
-        after: [cells, seeds] of the same cells. If one table has a single seed, seed tau is that
-            of the other table.
-        sample: [samples, cells] rows of both.
+        before: [cells, seeds] accuracies; NaN where a cell has fewer runs.
+        after: [cells, seeds] accuracies of the same cells. If one table has a single seed, seed tau
+            is that of the other table.
+        sample: [samples, cells] rows of both tables.
         top_percent: the values of K.
-        by: which run of a pair decides the top K %.
-        seeds: of both tables, [seeds] or [cells, seeds]; if None, the numbers of the columns.
+        by: the run of a pair that selects the top K %.
+        seeds: the seeds of both tables, [seeds] or [cells, seeds]; if None, the numbers of the
+            columns.
     """
     given = seeds or (range(before.shape[1]), range(after.shape[1]))
     names = [np.broadcast_to(own, x.shape) for own, x in zip(given, (before, after), strict=True)]
@@ -115,7 +116,8 @@ def between_seeds(
     crossed = curves(0, 1)
     own = [[np.clip(tau, 0, 1) for tau, _ in curves(side, side)] for side in (0, 1)]
     first, second = own[0] or own[1], own[1] or own[0]
-    # If both tables have the same seeds, combine equal pairs of seeds; otherwise all pairs.
+    # If both tables have the same seeds, combine their equal pairs of seeds. Otherwise combine each
+    # pair of one table with each pair of the other.
     alike = (np.array_equal(names[0], names[1]) and len(first) == len(second)) or not all(own)
     pairs_of = zip(first, second, strict=True) if alike else itertools.product(first, second)
     alone = [np.sqrt(x * y) for x, y in pairs_of]
@@ -192,7 +194,7 @@ def resampled_agreement(
             for own in parts
         ]
         taus = np.full((2, max(len(agreed.tau) for agreed, _ in several), len(parts)), np.nan)
-        for column, (agreed, _) in enumerate(several):  # small parts have more draws
+        for column, (agreed, _) in enumerate(several):  # a selection of fewer cells has more draws
             taus[:, : len(agreed.tau), column] = agreed.tau[:, 0], agreed.seed_tau[:, 0]
         n_cells = np.concatenate([agreed.n_cells for agreed, _ in several])
         return TauSamples(taus[0], taus[1], n_cells), [classes[0] for _, classes in several]

@@ -30,12 +30,13 @@ from rebench.errors import InputError
 __all__ = ["critical_values", "rank_intervals"]
 
 _LEVEL: Final = 0.95
-# Standard deviations of the cells are replaced by this many values.
+# Number of groups of cells with similar standard deviation; each group is computed with one value.
 _BINS: Final = 24
 # Nodes of the integral over the noise of the compared cell.
 _NODES: Final = 97
 _HALVINGS: Final = 25
-# Groups of cells of similar standard error: with no more cells, each is a group.
+# Largest number of groups of cells with similar standard error. If there are fewer cells, each cell
+# is a group.
 _GROUPS: Final = 128
 
 

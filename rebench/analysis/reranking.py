@@ -42,7 +42,7 @@ from rebench.tables.columns import MEAN_SEED, REQUIRED, usual_split
 __all__ = ["Contrast", "Reranking", "compare", "rerank", "third_table"]
 
 Contrast: TypeAlias = Literal["recipe", "pipeline", "pipeline and recipe"]
-"""The difference between two tables. The published table was also trained by other code."""
+"""The aspect in which two tables differ. Other code (pipeline) trained the published table."""
 
 Ranked: TypeAlias = str | Path | Table | pd.DataFrame | ArrayLike
 """A ranking to compare: the name of a table (NAME@RECIPE selects a recipe), a table, its long rows,
@@ -395,7 +395,7 @@ def _data_sets(
 
 
 def third_table(by: Ranked, dataset: str) -> Accuracies:
-    """Return the accuracies that select the top K %, on a data set or one of the same origin.
+    """Return the accuracies that select the top K %, on `dataset` or one of the same origin.
 
     All runs of the longest training count.
     """

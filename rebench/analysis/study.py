@@ -148,8 +148,8 @@ def _comparisons(
 ) -> list[tuple[str | None, str, Contrast]]:
     """Return the pairs of recipes to compare on one data set, None for the published table.
 
-    Pairs of recipes of the run come first: they differ only by the recipe. From the published table
-    they also differ by the pipeline that trained them.
+    Pairs of recipes of the run come first: they differ only by the recipe. Recipes of the run and
+    the published table also differ by the pipeline that trained them.
     """
     against = wanted.against
     for name in wanted.recipes:
