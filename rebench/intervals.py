@@ -138,8 +138,8 @@ def crossed_mean(
 def welch_half_width(samples: Sequence[tuple[float, int]], level: float = 0.95) -> float:
     """Return half the width of Welch's interval of the difference of two means.
 
-    `samples` are the standard deviations (of n - 1) and sizes of both. The half width is infinite
-    if a sample has a single value, and 0 if both are constant.
+    `samples` are the standard deviations (of n - 1) and sizes of both samples. The half width is
+    infinite if a sample has a single value, and 0 if both are constant.
     """
     if min(size for _, size in samples) < 2:
         return float("inf")
@@ -167,8 +167,9 @@ def spearman_interval(value: float, n: int, level: float = 0.95) -> Estimate:
     """Return Spearman's correlation of `n` pairs with an interval on Fisher's scale.
 
     The standard error is from Bonett and Wright (Psychometrika 2000). The correlation of a sample
-    is biased towards 0 for a normal population (Moran, Biometrika 1948), near 1 by more than a
-    standard error. So the end away from 0 is computed from the correlation after bias correction.
+    is biased towards 0 for a normal population (Moran, Biometrika 1948). Near 1 the bias is larger
+    than a standard error. So the end away from 0 is computed from the correlation after bias
+    correction.
     """
     size = abs(value)
     finest = 1 - 6 / (n**3 - n)  # half a step from 1: the next lower value is two swapped ranks

@@ -58,7 +58,7 @@ def keep_freed_memory() -> None:
 
 @contextlib.contextmanager
 def bounded_memory(what: str, *, most_bytes: int = _MOST_BYTES) -> Iterator[None]:
-    """Limit the memory for reading the file `what` to `most_bytes`; refuse it beyond that.
+    """Limit the memory for reading the file `what`; refuse it if it needs over `most_bytes`.
 
     The limit applies to new address space of the process, so memory that the process has freed can
     be used in addition. It works on Linux; other systems rely on the checks of the readers.

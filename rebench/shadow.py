@@ -14,10 +14,10 @@ _OURS: Final = Path(__file__).resolve().parents[1] / "cells" / "__init__.py"
 
 
 def keep_own_cells() -> None:
-    """See to it that ``import cells`` finds ours, although a user's ``cells.py`` is found first.
+    """Make ``import cells`` load the package of rebench, even if a user's ``cells.py`` is first.
 
     Raises:
-        ImportError: another module of that name is loaded already.
+        ImportError: another module called ``cells`` is loaded already.
     """
     loaded = sys.modules.get("cells")
     found = importlib.util.find_spec("cells") if loaded is None else loaded.__spec__
@@ -26,7 +26,7 @@ def keep_own_cells() -> None:
         return
     if loaded is not None:
         raise ImportError(
-            f"rebench needs its own package cells, and {origin} hides it: rename that"
+            f"rebench needs its own package cells, and {origin} hides it: rename that file"
         )
     spec = importlib.util.spec_from_file_location("cells", _OURS)
     if spec is None or spec.loader is None:
@@ -36,6 +36,6 @@ def keep_own_cells() -> None:
     spec.loader.exec_module(module)
     if origin is not None:
         warnings.warn(
-            f"rebench uses its own package cells: {origin} has that name too, rename it to use it",
+            f"rebench uses its own package cells: {origin} has the same name: rename it",
             stacklevel=3,
         )

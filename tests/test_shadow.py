@@ -33,7 +33,7 @@ def python(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 def test_rebench_uses_its_own_cells_and_says_what_is_hidden(folder: Path):
     done = python(folder, "-c", "import rebench; print(rebench.Cell.from_index(11).code)")
     assert (done.returncode, done.stdout) == (0, "3_34_034\n"), done.stderr
-    assert f"{folder / 'cells.py'} has that name too" in done.stderr
+    assert f"{folder / 'cells.py'} has the same name" in done.stderr
     shown = python(folder, "-m", "rebench", "cells", "show", "11")
     assert shown.returncode == 0, shown.stderr
     assert "3_34_034" in shown.stdout

@@ -66,9 +66,10 @@ def print_rows(
     title: str | None = None,
     headings: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
-    """Print a frame, or rows of equal headings, as a table or as a JSON list of objects.
+    """Print a frame, or rows with equal headings, as a table or as a JSON list of objects.
 
-    A table has `headings` for the names of columns; of an interval, for the name of its low end.
+    `headings` maps column names to headings of the printed table. The column of an interval gets
+    the heading of its low end.
     """
     listed: list[Any] = frame_rows(rows) if _is_frame(rows) else list(rows)
     if as_json:
@@ -156,11 +157,11 @@ def _plain(value: object) -> object:
         named: dict[str, object] = {}
         for name, part in value.items():
             key, number = _key(str(name)), 2
-            while key in named:  # only where a user names columns
+            while key in named:  # possible if a user names the columns
                 key, number = f"{_key(str(name))}_{number}", number + 1
             named[key] = _plain(part)
         return named
-    if hasattr(value, "tolist"):  # of numpy, which most commands do not load
+    if hasattr(value, "tolist"):  # a type of numpy, which most commands do not load
         return _plain(value.tolist())
     if isinstance(value, float):
         return value if math.isfinite(value) else None
@@ -218,7 +219,8 @@ def _column_texts(values: Sequence[object]) -> tuple[str, ...]:
     if all(float(text) == value for text, value in zip(short, numbers, strict=True)):
         decimals = max(len(text.partition(".")[2]) for text in short)
     else:
-        # Four digits of the largest, but no more than three decimals; one digit of the smallest.
+        # The largest number gets four digits, but at most three decimals. The smallest number gets
+        # one digit.
         most, least = (math.floor(math.log10(size(sizes))) for size in (max, min))
         decimals = max(min(3 - most, 3), -least)
     return tuple(as_text(value, decimals) for value in values)
@@ -295,7 +297,7 @@ def fit(columns: Sequence[ScreenColumn], width: int) -> Fitted:
 
 
 def wrapped(text: str, width: int, *, indent: str = "") -> str:
-    """Wrap a text into lines of at most `width`, later ones indented; words stay whole."""
+    """Wrap a text into lines of at most `width`, later lines indented; words stay whole."""
     wrapper = textwrap.TextWrapper(
         max(width, len(indent) + 1),
         subsequent_indent=indent,

@@ -290,7 +290,7 @@ def _study(table: str, chosen: Choices) -> Study:
     from rebench.tables import open_table
     from rebench.tables.opening import read_rows
 
-    keep_freed_memory()  # of thousands of samples
+    keep_freed_memory()  # freed by thousands of samples
     asked = chosen.against in (None, BENCHMARK)
     published = open_table(chosen.published) if chosen.published and asked else None
     return study(read_rows(table), chosen, name=table, published=published)
@@ -330,7 +330,7 @@ def _print_matrices(
         epochs=chosen.epochs,
     )
     of = "dataset" if across == "recipes" else "recipe"
-    # Of all K that are computed if none was asked for, the screen shows all cells only.
+    # Without --top, tau is computed at all default K, but the screen shows the largest K only.
     asked = chosen.top_percent
     percents = (max(asked),) if tuple(asked) == TOP_PERCENT else asked
     page: list[dict[str, object]] = []

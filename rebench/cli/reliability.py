@@ -1,4 +1,4 @@
-"""``rebench rank TABLE`` of a table with one recipe: how well its own seeds agree."""
+"""``rebench rank TABLE`` of a table with one recipe: the agreement between its seeds."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def submit(
     if spec.is_dir() and run is not None:
         raise InputError(f"{spec} is a run itself: leave --run out")
     source = context.get_parameter_source("data_root")
-    # A run keeps its own folder of data, even if the environment names another.
+    # A run keeps its own folder of data, even if the environment names another folder.
     typed = not spec.is_dir() or (source is not None and source.name == "COMMANDLINE")
     done = submit_sweep(
         spec,
@@ -162,7 +162,7 @@ def _row(done: Submitted) -> dict[str, object]:
         "failed before": done.failed,
         "waiting": done.waiting,
         "taken over": done.adopted,
-        # As short as it can be typed from here.
+        # The shortest path that works from the current folder.
         "run": str(done.run.relative_to(here) if done.run.is_relative_to(here) else done.run),
     }
 

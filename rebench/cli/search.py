@@ -358,7 +358,7 @@ def proxies(
 
 
 def _kept(run: Path, dataset: str, recipe: str | None) -> dict[int, KeptNetwork]:
-    """Return the network of each cell that a run has kept, that of its first seed."""
+    """Return, for each cell, the network that a run has kept for its first seed."""
     from rebench.train import kept_networks
 
     networks = kept_networks(run, dataset=dataset, network="rebench", recipe=recipe)

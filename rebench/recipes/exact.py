@@ -2,8 +2,8 @@
 
 Unlike ``sum L^3``, the recursion adds the updates of parallel paths coherently. E dz^2 is the mean
 squared first-order change of the output vertex in one step on one data point. The rule makes it
-equal to that of the base graph at `base_lr`. A chain has L (2 L^2 + 1) / 6 instead of L^3. With P
-parallel paths, the rate falls as P^-1 instead of P^-1/2.
+equal to that of the base graph at `base_lr`. For a chain of L layers the recursion gives
+L (2 L^2 + 1) / 6 instead of L^3. With P parallel paths, the rate falls as P^-1 instead of P^-1/2.
 
 In cells, batch normalisation follows every layer: the layer's output has variance 1, and its
 update is divided by its init variance. For cells the recursion is an approximation. Data are

@@ -61,7 +61,7 @@ class CellCost:
 
 
 def cell_index(cell: CellName) -> int:
-    """Return the benchmark index of a cell, an index, a code or an architecture string."""
+    """Return the benchmark index of `cell`: a Cell, an index, a code or an architecture string."""
     try:
         return _index(cell)
     except TypeError:  # a value that cannot be cached, such as a list

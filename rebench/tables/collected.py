@@ -51,7 +51,7 @@ class Collected(Plain):
 
 
 class _Kept(Plain):
-    """Content of the file."""
+    """Content of the file that `keep` writes."""
 
     state: str
     tables: tuple[str, str]

@@ -57,8 +57,8 @@ class Column:
         meaning: the meaning of the values, in a line of Markdown.
         unit: the unit of the numbers, if they have a unit.
         place: the path in a record, with dots; None if the value is made of several values.
-        held_by: the tables that have the column: every, or some of benchmark, run and surface (a
-            surface is by others, with varying settings).
+        held_by: the kinds of tables that have the column: all, or some of benchmark, run and
+            surface (a surface is a table by others in which the settings of the training vary).
         least: the smallest valid number.
         most: the largest valid number.
         names: the valid texts, if only some texts are valid.
@@ -139,7 +139,7 @@ def seed_name(seed: int) -> str:
 
 
 def likely_columns(held: Iterable[object]) -> dict[str, str]:
-    """Return the columns of a table by others that match ours, by our name."""
+    """Return our name -> probable name in a table by others, from the table's column names."""
     by_word = {_words(name): str(name) for name in held}
     found = {}
     for column in COLUMNS:
@@ -175,7 +175,8 @@ def _held(table: str) -> dict[str, pa.DataType]:
 BENCHMARK_COLUMNS: Final = _held("benchmark")
 RUN_COLUMNS: Final = _held("run")
 
-# Per-epoch curves. The benchmark's file has a row a curve, sorted by cell; a run's a row an epoch.
+# Per-epoch curves. The benchmark's file has one row per curve, sorted by cell. The file of a run
+# has one row per epoch.
 BENCHMARK_CURVES: Final = {
     **{name: BENCHMARK_COLUMNS[name] for name in REQUIRED[:-1]},
     **dict.fromkeys(("accuracy", "loss", "seconds"), pa.list_(pa.float64())),

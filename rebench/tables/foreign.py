@@ -27,8 +27,8 @@ class Naming:
     """Column names in a table by others, and constant values for all rows.
 
     Attributes:
-        columns: the column by our name; for `accuracy` also several columns, one a seed. `*` in a
-            name matches any text.
+        columns: our name -> name of the column; for `accuracy` also several columns, one per seed.
+            `*` in a name matches any text.
         constants: one value for all rows, by our name.
     """
 
@@ -37,7 +37,7 @@ class Naming:
 
     @classmethod
     def of(cls, columns: Mapping[str, Any], constants: Mapping[str, Any]) -> Naming:
-        """Return the naming of columns, each one or several texts, and of non-None values."""
+        """Return a naming: a column is one or several texts; a constant that is None is ignored."""
         return cls(
             columns={k: [v] if isinstance(v, str) else list(v) for k, v in columns.items()},
             constants={k: v for k, v in constants.items() if v is not None},

@@ -24,8 +24,8 @@ from rebench.tables.layout import Floats, Key, Source
 
 __all__ = ["TRUSTED_SEED", "Group"]
 
-# The benchmark's records of one network can differ in its cost. Its package then uses this seed,
-# because the records of other seeds were damaged in a migration.
+# The benchmark's records of one network can differ in its cost. The benchmark's package then uses
+# this seed, because the records of other seeds were damaged in a migration.
 TRUSTED_SEED: Final = 888
 
 # The number of cells in a message.

@@ -202,7 +202,7 @@ def write_table(
         name: the name of the table.
         origin: ``published``, ``retrained`` or ``generated``.
         metadata: further entries of the file's metadata.
-        options: of `pyarrow.parquet.ParquetWriter`, such as encodings for a smaller file.
+        options: arguments of `pyarrow.parquet.ParquetWriter`, such as encodings for a smaller file.
     """
     typed = check_once(check_values(frame, name), name)
     for dataset in typed["dataset"].unique():
@@ -230,7 +230,7 @@ def write_table(
 def write_rows(
     path: Path, rows: pd.DataFrame, metadata: Mapping[bytes, bytes] | None = None
 ) -> None:
-    """Write checked long rows of any recipes, unsorted and without groups."""
+    """Write rows in long format, already checked, of any recipes; do not sort or group them."""
     columns = {column.name: column.kind for column in COLUMNS if column.name in rows.columns}
     schema = pa.schema(columns, metadata=metadata)
     table = pa.Table.from_pandas(rows[list(columns)], schema, preserve_index=False)
@@ -244,8 +244,8 @@ def _key(dataset: object, split: object, epochs: int) -> Key:
 def curves_path(path: Path) -> Path:
     """Return where the per-epoch curves of the table at `path` are.
 
-    They are in the same folder. For a table in a folder ``tables`` they are in a folder ``curves``
-    next to it, if that exists: each folder then contains files with equal columns.
+    The curves are in the same folder. For a table in a folder ``tables`` they are in the folder
+    ``curves`` next to ``tables``, if it exists: each folder then contains files with equal columns.
     """
     curves = path.parent.parent / "curves"
     if path.parent.name == "tables" and curves.is_dir():

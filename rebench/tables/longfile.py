@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 __all__ = ["TEXTS", "check_digest", "long_rows", "read_csv", "read_long_file", "write_csv"]
 
 _DATASETS: Final = {name.lower().replace("-", "_"): name for name in BENCHMARK}
-# Usual columns of means, with `-` or `_` between words: name -> (data set, split). "test" is the
-# split that papers report; "cifar10 valid" is the result of training on half of the images.
+# Common names of columns of mean accuracies (words joined by `-` or `_`): name -> (data set,
+# split). "test" is the split that papers report; "cifar10 valid" is the result of training on half
+# of the images.
 _MEAN_COLUMNS: Final = {
     **{
         f"{name}_{split.replace('-', '_')}": (dataset, split)

@@ -92,7 +92,7 @@ def write_parquet(
         path: the file; it is written completely or not at all.
         tables: the tables in order; empty tables are skipped.
         schema: the schema of all tables, with the metadata to write.
-        options: of `pyarrow.parquet.ParquetWriter`.
+        options: arguments of `pyarrow.parquet.ParquetWriter`.
     """
     schema = described(schema)
     with atomic_file(path) as unfinished:
@@ -193,14 +193,14 @@ class ParquetFile:
         for group in range(self.groups):
             chunk = self._file.metadata.row_group(group).column(place)
             if chunk.statistics is None:
-                raise self._damaged(f"its footer lacks the largest {column}")
+                raise self._damaged(f"its footer lacks the largest value of {column}")
             largest.append(chunk.statistics.max)
         return np.array(largest)
 
     def read(
         self, groups: Sequence[int] | None = None, columns: Sequence[str] | None = None
     ) -> pa.Table:
-        """Return row groups, or all, with some of their columns, or all."""
+        """Return the given row groups and columns; None means all of them."""
         groups = range(self.groups) if groups is None else groups
         columns = self.schema.names if columns is None else columns
         if self._digests is not None:

@@ -33,7 +33,7 @@ class Release:
         title: a description of the training, in a line.
         trials: the number of records in the table.
         records_sha256: digest of these records (`records_digest`).
-        environments: the versions that trained them.
+        environments: the software versions that trained these trials.
         source: the files that the table was made of, with their checksums.
         licence: the licence of the numbers.
         cite: the publications to cite.

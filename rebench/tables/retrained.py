@@ -73,7 +73,7 @@ def label_of(recipe: str, labels: Collection[str], name: str) -> str:
         return recipe
     from rebench.runs import RecipeSpec  # slow (pydantic); most labels match above
 
-    with contextlib.suppress(InputError):  # a name by another program
+    with contextlib.suppress(InputError):  # another program may name recipes freely
         spelt = RecipeSpec.parse(recipe).label
         if spelt in labels:
             return spelt
