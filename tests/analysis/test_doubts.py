@@ -176,6 +176,14 @@ def test_effect_of_a_seed_on_single_cells_is_tested_by_permutations(seeds, n, st
     assert _favoured(paired, np.random.default_rng(1)) == pytest.approx(p_value)
 
 
+@pytest.mark.parametrize(("n", "seeds", "said"), [(49, 2, True), (50, 2, False), (49, 3, False)])
+def test_two_seeds_of_few_cells_are_said_not_to_be_checked(n, seeds, said):
+    rng = np.random.default_rng(1)
+    a, b = (rng.normal(90, 2, (n, 1)) + rng.normal(0, 0.3, (n, seeds)) for _ in range(2))
+    _, notes = rank_curve(Paired.of_values(a, b), (100,), draws=19, rng=rng)
+    assert any(f"with two seeds and {n} cells it cannot" in note for note in notes) is said
+
+
 @pytest.mark.parametrize(("n", "said"), [(49, True), (50, False)])
 def test_fewer_than_fifty_cells_are_said_to_be_few(n, said):
     rng = np.random.default_rng(1)

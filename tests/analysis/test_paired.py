@@ -8,7 +8,7 @@ import pytest
 
 from rebench.analysis import Accuracies, Paired, compare, read_accuracies
 from rebench.analysis.improvement import improvement
-from rebench.analysis.paired import _chosen_by
+from rebench.analysis.paired import _chosen_by, complete
 from rebench.errors import InputError
 from rebench.search.proxies import rank_correlation
 
@@ -228,6 +228,17 @@ def test_where_no_cell_has_two_runs_in_both_tables_their_means_are_compared():
     found = Paired.of_values(lacking, lacking[[2, 3, 0, 1]]).repeated
     assert found.before.runs.tolist() == [[2.0], [3.0], [5.0], [6.0]]
     assert found.after.runs.tolist() == [[5.0], [6.0], [2.0], [3.0]]
+
+
+@pytest.mark.parametrize(("with_two", "kept"), [(5, 5), (4, 10)])
+def test_second_runs_are_required_where_half_of_the_cells_have_them(with_two, kept):
+    runs = np.arange(20.0).reshape(10, 2)
+    some = runs.copy()
+    some[with_two:, 1] = np.nan
+    assert len(Paired.of_values(runs, some).repeated) == kept
+    rows, columns = complete(some)
+    assert columns.tolist() == [True, with_two == 5]
+    assert rows.sum() == kept
 
 
 @pytest.mark.parametrize(

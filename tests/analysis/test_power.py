@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 import numpy as np
 import pytest
 from simulated_tables import runs, world
@@ -15,6 +17,14 @@ def table(values):
     return Accuracies(
         name="table", cells=np.arange(len(values)), seeds=tuple(range(values.shape[1])), runs=values
     )
+
+
+def test_usual_numbers_of_cells_and_seeds_are_tried():
+    given = inspect.signature(power).parameters.values()
+    assert {one.name: one.default for one in given if one.default is not one.empty} == {
+        "cells": (30, 60, 120, 240, 480, 960), "seeds": (2, 3, 5), "top_percent": 100.0,
+        "draws": 200, "level": 0.95, "rng": None,
+    }  # fmt: skip
 
 
 def test_power_is_the_share_of_tables_that_show_a_change():

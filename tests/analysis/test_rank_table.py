@@ -107,6 +107,12 @@ def test_latex_has_rules_escapes_and_minus_signs():
     )
 
 
+def test_latex_escapes_every_special_character():
+    line = as_latex(pd.DataFrame({"recipe": ["&%$#_{}\\~^"]}), "", "").split("\n")[8]
+    plain = r"\textbackslash{}\textasciitilde{}\textasciicircum{} \\"
+    assert line == r"\&\%\$\#\_\{\}" + plain
+
+
 def test_caption_states_the_method_and_what_was_measured():
     one = reranking()
     caption = caption_of([replace(one, p_adjusted=0.1, comparisons=4)])

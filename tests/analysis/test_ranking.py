@@ -12,6 +12,7 @@ from rebench.analysis import TOP_PERCENT, Paired, agreement
 from rebench.analysis.concordance import top_mask, top_sizes
 from rebench.analysis.ranking import (
     TauSamples,
+    _run_pairs,
     affordable,
     at_k,
     between_seeds,
@@ -227,6 +228,30 @@ def test_cells_with_fewer_seeds_take_part_in_every_ranking():
     assert found.n_cells.tolist() == [40]
     assert found.tau[0, 0] == pytest.approx(expected[0])
     assert own.seed_tau[0, 0] == pytest.approx(expected[1])
+
+
+@pytest.mark.parametrize(("fair", "used"), [(9, 1), (10, 2)])
+def test_equal_columns_are_paired_where_half_of_the_cells_have_different_seeds(fair, used):
+    runs = np.arange(40.0).reshape(20, 2)
+    mine = np.tile([5, 6], (20, 1))
+    mine[:fair, 0] = 7
+    pairs = list(_run_pairs(runs, runs[:, :1], mine, np.full((20, 1), 5), same=False))
+    assert len(pairs) == used
+    first, second = pairs[-1]
+    assert first.tolist() == runs[:, 1].tolist()
+    assert second.tolist() == runs[:, 0].tolist()
+
+
+@pytest.mark.parametrize(("fair", "used"), [(1, 1), (2, 2)])
+def test_other_columns_are_paired_where_a_tenth_of_the_cells_have_different_seeds(fair, used):
+    runs = np.arange(40.0).reshape(20, 2)
+    its = np.tile([6, 5], (20, 1))
+    its[:fair, 1] = 7
+    pairs = list(_run_pairs(runs[:, :1], runs, np.full((20, 1), 5), its, same=False))
+    assert len(pairs) == used
+    # A cell without different seeds there has the pair of its other column again.
+    column = np.where(np.arange(20) < fair, 1, 0) if used == 2 else np.zeros(20, dtype=int)
+    assert pairs[-1][1].tolist() == runs[np.arange(20), column].tolist()
 
 
 def test_every_cell_with_two_seeds_counts_and_no_seed_meets_itself():

@@ -86,6 +86,8 @@ def test_verdict_has_claim_numbers_interval_p_and_scope():
     several = replace(found, p_adjusted=0.04, comparisons=2)
     assert f"p = {found.p_value:.3f}, over all K; p = 0.040, over all 2 comp" in several.sentence
     assert several.p_by_percent[100.0] == pytest.approx(0.04)
+    uneven = found.by_k.assign(p_family=np.linspace(0.02, 0.5, 12))
+    assert replace(several, by_k=uneven).p_by_percent[1.0] == 1
     assert "95 % CI" not in rerank(found.paired, dataset="", draws=0).sentence
     z = stats.norm.ppf
     error = (row["drop_high"] - row["drop"]) / z(0.975)

@@ -88,6 +88,8 @@ def test_histogram_of_differences_has_a_bin_for_eight_cells(n, bins):
     # A polygon before matplotlib 3.9, a rectangle since.
     box = span.get_patch_transform().transform_path(span.get_path()).get_extents()
     assert (box.x0, box.x1) == (row["low"], row["high"])
+    assert [patch.get_alpha() for patch in figure.axes[1].patches] == [0.75, 0.35]
+    assert figure.get_size_inches().tolist() == [3.3, 1.9]
     assert figure.axes[1].lines[1].get_label() == f"mean {row['difference']:+.2f}"
 
 
@@ -110,7 +112,8 @@ def test_cells_are_shown_but_for_the_worst_two_percent_of_many(n, share):
     assert axes.get_xlabel() == "benchmark (%)"
     assert axes.get_xticks().tolist() == axes.get_yticks().tolist()
     assert axes.get_ylabel() == "topology(base_lr=0.… (%)"
-    assert (axes.lines[0].get_markersize(), axes.lines[0].get_rasterized()) == (6, False)
+    points = axes.lines[0]
+    assert (points.get_markersize(), points.get_alpha(), points.get_rasterized()) == (6, 0.7, False)
 
 
 def test_equal_accuracies_have_room_around_them():
@@ -149,6 +152,7 @@ def test_curve_of_tau_goes_from_all_cells_to_the_best():
         assert path.get_extents().y0 == pytest.approx(curve[f"{name}_low"].min())
         assert path.get_extents().y1 == pytest.approx(curve[f"{name}_high"].max())
     assert (noise.get_linestyle(), tau.get_linestyle()) == ("--", "-")
+    assert [band.get_alpha() for band in axes.collections] == [0.3, 0.2]
     assert (noise.get_color(), tau.get_color()) == ("#8a8a8a", COLOURS[1])
     assert (axes.get_xscale(), axes.get_xlabel()) == ("log", "K: top K % of the cells by benchmark")
     assert [text.get_text() for text in axes.get_legend().get_texts()] == [
@@ -200,5 +204,7 @@ def test_matrix_has_tau_above_its_diagonal_and_noise_below(number):
         str(at + 1) for at in range(number)
     ]
     assert axes.get_title() == "digits, top 100 %"
+    height = 0.7 + 0.12 * axes.get_xlabel().count("\n") + 0.21 * max(number, 4)
+    assert figure.get_size_inches().tolist() == pytest.approx([3.3, height])
     key = axes.get_xlabel().replace("\n", " ").replace("\xa0", " ")
     assert all(f"{at + 1}: {name}" in key for at, name in enumerate(names))
