@@ -51,6 +51,7 @@ def test_top_tau_is_scipys_on_any_small_table(pairs):
 def test_rounding_noise_does_not_break_a_tie():
     one, other = (93.1 + 93.4 + 93.2) / 3, (93.2 + 93.1 + 93.4) / 3
     assert dense_codes(np.array([[one, other, 93.5]])).tolist() == [[0, 0, 1]]
+    assert dense_codes(np.array([[0.0, 0.4e-6, 0.8e-6]])).tolist() == [[0, 0, 1]]
 
 
 @pytest.mark.parametrize("by", ["benchmark", "retrained", "either"])
