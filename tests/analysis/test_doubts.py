@@ -74,6 +74,17 @@ def test_the_best_runs_are_left_where_cells_that_lack_one_are_too_quiet(lacking,
     assert _best_are_left(_accuracies(runs)) is expected
 
 
+@pytest.mark.parametrize(("square", "expected"), [(0.6, True), (0.7, False)])
+def test_the_best_of_four_runs_are_left_where_three_are_too_quiet(square, expected):
+    """Of 21 cells: chi^2 with 42 degrees of freedom is below 28.1 = 0.67 * 42 once in twenty."""
+    whole = sorted(set(itertools.permutations((-1.0, -1.0, 1.0, 1.0)))) * 7
+    fewer = [(-1.0, 0.0, 1.0, np.nan), (0.0, 1.0, -1.0, np.nan), (1.0, -1.0, 0.0, np.nan)] * 7
+    runs = np.concatenate([np.sqrt(3 / 4) * np.array(whole), np.sqrt(square) * np.array(fewer)])
+    runs += 100.0 * np.random.default_rng(0).permutation(len(runs))[:, None]
+    assert stats.chi2(42).ppf(0.05) == pytest.approx(28.1, abs=0.05)
+    assert _best_are_left(_accuracies(runs)) is expected
+
+
 def test_noise_that_grows_in_one_table_and_shrinks_in_the_other_is_measured_as_a_logarithm():
     """Deviations 0.1 to 0.2 against 0.2 to 0.1 along the ranking: log 4 between the ends."""
     n = 400

@@ -101,6 +101,7 @@ def test_too_few_cells_give_no_number():
     assert result["n_cells"].tolist() == [10, 9]
     assert result["tau"].isna().tolist() == [False, True]
     assert result["tau_low"].isna().tolist() == [False, True]
+    assert result["spearman"].isna().tolist() == [False, True]
 
 
 def test_constant_accuracies_have_no_tau():

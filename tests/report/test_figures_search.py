@@ -126,7 +126,7 @@ def test_numbers_within_two_decades_are_written_out(highest: int, between: bool)
 
 @pytest.mark.parametrize(
     ("limits", "numbers"),
-    [((2.1, 4.9), ["3", "4"]), ((1.9, 9.5), ["2", "5"])],
+    [((2.1, 4.9), ["3", "4"]), ((2.0, 9.0), ["2", "4", "6", "8"]), ((1.9, 9.5), ["2", "5"])],
 )
 def test_axis_of_less_than_a_decade_has_two_numbers_or_more(limits, numbers):
     figure = Figure()
