@@ -154,3 +154,5 @@ def test_several_comparisons_begin_with_their_table_and_a_summary():
     pd.testing.assert_frame_equal(table.frame, rank_table(found.rerankings))
     assert explained.lines == [legend(found.rerankings)]
     assert _results(found.rerankings[:1]) == [_callout(found.rerankings[0])]
+    card, second, *_ = _results([reranking(), *found.rerankings])
+    assert (card, second) == (_callout(reranking()), heading)
