@@ -100,6 +100,8 @@ def test_draws_seed_and_levels_have_the_same_defaults_everywhere():
         shared |= {"split": None}  # `rerank` names the whole test set
         assert shared == {name: value for name, value in usual.items() if name in shared}
         assert {"draws", "top_percent"} <= {*shared}
+    given = inspect.signature(tau_matrix).parameters.values()
+    assert [one.default for one in given][1:] == [(100.0,), "either", 1000, 0]
     assert TOP_PERCENT == (100, 90, 80, 70, 60, 50, 40, 30, 20, 10, 5, 1)
 
 
@@ -178,6 +180,18 @@ def test_longest_training_is_compared_and_the_others_are_named():
     assert [note.split(" (")[0] for note in found.notes[:2]] == [
         f"nb201 {several}", f"topology {several}"
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("trained", "compared"), [(12, 12), (50, 200)])
+def test_published_runs_of_the_same_epochs_are_compared_or_else_the_longest(
+    tmp_path, trained, compared
+):
+    published = pd.concat([published_table().assign(epochs=own) for own in (12, 100, 200)])
+    published.to_parquet(tmp_path / "published.parquet")
+    run_table(recipes=("nb201",)).assign(epochs=trained).to_parquet(tmp_path / "run.parquet")
+    chosen = Choices(published=tmp_path / "published.parquet", draws=0)
+    [one] = studied(tmp_path / "run.parquet", chosen).rerankings
+    assert (one.before.epochs, one.after.epochs) == (compared, trained)
 
 
 def test_recipes_without_a_common_one_are_named(tmp_path):
