@@ -139,6 +139,20 @@ def test_one_step_works_with_a_given_base_movement_for_any_network():
     assert recipe.measure(net, FULL, x, y, torch.Generator()).learning_rate > 0
 
 
+@pytest.mark.parametrize(
+    ("name", "parameters"), [("one-step", {"base_movement": 1.0}), ("fsc", {})]
+)
+def test_a_network_without_a_gradient_is_refused(name, parameters):
+    """All weights and images are 0, and each class occurs once: the gradient is exactly 0."""
+    net = Plain()
+    for parameter in net.parameters():
+        nn.init.zeros_(parameter)
+    with pytest.raises(InputError, match="Plain has no gradient on this batch"):
+        make_recipe(name, **parameters).measure(
+            net, FULL, torch.zeros(4, 6), torch.arange(4), torch.Generator()
+        )
+
+
 def _generator(seed: int) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
