@@ -109,6 +109,7 @@ def test_frame_returns_the_rows_that_were_given(table, frame):
     pd.testing.assert_frame_equal(ours, theirs, check_dtype=False)
     assert len(table.frame()) == len(frame)
     assert set(got["dataset"]) == {"cifar100"}
+    assert table.frame(epochs=90).empty
 
 
 @pytest.mark.parametrize(
