@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
+from cells import all_cells
+from rebench.cli import main
 from rebench.cli.sweep import _noise_table, _sections
 from rebench.launch.expansion import expand_spec
 from rebench.launch.forecast import Forecast
@@ -45,3 +50,18 @@ def test_sections_have_the_counts_and_the_cost_in_the_units_of_their_headings():
 )
 def test_seed_tau_is_from_the_table_with_similar_epochs(epochs, table):
     assert _noise_table(epochs) == table
+
+
+def test_plan_names_at_most_20_reasons_of_skipped_trials(tmp_path: Path, capsys):
+    without_path = [cell.index for cell in all_cells() if not cell.path_depths()][:21]
+    spec = tmp_path / "sweep.toml"
+    spec.write_text(
+        'datasets = ["digits"]\nrecipes = ["topology"]\nseeds = [1]\n'
+        f"[cells]\nindices = {[11, *without_path]}\n"
+    )
+    assert main(["sweep", "plan", str(spec), "--json"]) == 0
+    shown = capsys.readouterr()
+    [row] = json.loads(shown.out)
+    assert (row["trials"], row["skipped"]) == (1, 21)
+    lines = [line for line in shown.err.splitlines() if line.startswith("skipped 1: recipe ")]
+    assert len(lines) == 20
