@@ -123,12 +123,12 @@ def settings_of(assignments: list[str] | None) -> dict[str, Any]:
     return settings
 
 
-def sweep_of(settings: dict[str, Any], **typed: Any) -> SweepSpec:
-    """Return the sweep of a command line without a file: options first, then settings."""
+def sweep_of(assignments: list[str] | None, **typed: Any) -> SweepSpec:
+    """Return the sweep of a command line without a file: options first, then ``--set``."""
     from rebench.runs import SweepSpec, with_settings
 
     usual = {"cells": {"indices": [0]}, "datasets": ["cifar10"], "recipes": ["nb201"], "seeds": [0]}
-    return with_settings(SweepSpec.model_validate(usual), typed | settings)
+    return with_settings(SweepSpec.model_validate(usual), typed | settings_of(assignments))
 
 
 def takes(**shared: Callable[..., object]) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -69,7 +69,7 @@ def show(
     from rebench.recipes.init import init_rate_factor
 
     rule, chosen = parse_recipe(recipe), Cell.find(cell)
-    sweep = options.sweep_of(options.settings_of(assignments))
+    sweep = options.sweep_of(assignments)
     values = rule.hyperparameters(chosen)
     net = TinyNet(
         chosen,

@@ -322,7 +322,7 @@ def proxies(
     from rebench.search.proxies import image_batch, net_proxy_scores, rate_proxies
 
     (searched,) = Searching(dataset=dataset, recipe=recipe, on_test=True).open(table)
-    skeleton = options.sweep_of(options.settings_of(assignments)).skeleton
+    skeleton = options.sweep_of(assignments).skeleton
     notes = []
     scores: dict[str, NDArray[np.float64]] = {}
     if proxy or trained:

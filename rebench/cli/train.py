@@ -70,7 +70,7 @@ def train(
         raise InputError("--longer needs the folder of the kept networks: add --keep FOLDER")
     chosen = Cell.find(cell)
     sweep = options.sweep_of(
-        options.settings_of(assignments),
+        assignments,
         cells={"indices": [chosen.index]},
         datasets=[dataset],
         split=split,
