@@ -42,6 +42,27 @@ def test_rank_of_the_benchmark_uses_the_split_with_runs(capsys):
     assert [row["seed_tau"] for row in rows] == pytest.approx([0.909, 0.910, 0.887], abs=6e-4)
 
 
+@pytest.mark.parametrize(
+    ("words", "note"),
+    [
+        (
+            "nb201 --dataset cifar100 --top 100",
+            "nb201: 7456 cells with fewer than 3 seeds (kept): cells 347, 348",
+        ),
+        (
+            "mini@fixed nb201 --dataset cifar10-jpeg16 --against-dataset cifar10 --top 100",
+            "nb201 on cifar10: 15565 cells",
+        ),
+    ],
+)
+def test_notes_are_printed_once_on_standard_error(words: str, note: str, monkeypatch, capsys):
+    monkeypatch.delenv("COLUMNS", raising=False)
+    assert main(["rank", *words.split(), "--draws", "0"]) == 0
+    shown = capsys.readouterr()
+    assert [line.startswith(note) for line in shown.err.splitlines()].count(True) == 1
+    assert note not in shown.out
+
+
 def test_a_cell_has_an_interval_of_its_rank(monkeypatch: pytest.MonkeyPatch, capsys):
     monkeypatch.setenv("COLUMNS", "120")
     assert main(["query", "nb201", "1696"]) == 0
