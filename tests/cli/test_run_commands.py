@@ -121,6 +121,25 @@ def test_status_shows_totals_running_trials_and_reasons(monkeypatch, capsys):
     ]
 
 
+@pytest.mark.parametrize(
+    ("state", "advice"),
+    [
+        ("queued", "queued trials with this reason do not start without a change"),
+        ("lost", "`rebench submit RUN` submits lost trials again"),
+        ("failed", "`rebench submit RUN --retry-failed` submits failed trials again"),
+    ],
+)
+def test_status_gives_advice_for_the_state_of_the_trouble_only(state: str, advice: str, capsys):
+    _print_status(_status(_trial(1, state, reason="JobHeldUser")), as_json=False)
+    assert capsys.readouterr().out.splitlines()[2:] == [
+        "",
+        f"1 {state}: JobHeldUser",
+        "  such as t1, job -, log -",
+        "",
+        advice,
+    ]
+
+
 def test_live_status_fits_80_columns_with_one_line_a_trial(monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "80")
     log = "/home/somebody/projects/rebench/runs/sweep/submissions/0001/logs/12345678_100_0.log"
