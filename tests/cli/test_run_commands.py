@@ -205,3 +205,15 @@ def test_more_than_100_device_hours_are_confirmed_on_a_terminal(
     monkeypatch.setattr(typer, "confirm", lambda text, **_: asked.append(text))
     _ask(hours)
     assert asked == questions
+
+
+def test_logs_and_cancel_of_a_run_without_logs_or_live_jobs(capsys):
+    said = "no job with this trial has printed anything yet\n"
+    for typed, plain, as_json in (
+        (["logs", str(OLD), "5d3d593b8a6333e6"], said, []),
+        (["cancel", str(OLD)], "cancelled 0 jobs\n", [{"cancelled": 0, "jobs": []}]),
+    ):
+        assert main(typed) == 0
+        assert capsys.readouterr().out == plain
+        assert main([*typed, "--json"]) == 0
+        assert json.loads(capsys.readouterr().out) == as_json
