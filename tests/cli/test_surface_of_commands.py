@@ -111,6 +111,7 @@ def test_help_leaves_most_of_80_columns_to_sentences(name: str, capsys, monkeypa
     assert main([*name.split(), "--help"]) == 0
     _, *lines = capsys.readouterr().out.splitlines()
     assert [line for line in lines if len(line) > 80 or line.endswith("...")] == []
+    assert any("completion" in line for line in lines) is (name == "")
     # Lines that go on with a sentence are indented as far as the sentence.
     assert max(len(line) - len(line.lstrip()) for line in lines) <= 34
 
