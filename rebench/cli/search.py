@@ -12,7 +12,7 @@ import typer
 from rebench.cli import options
 from rebench.cli.groups import App
 from rebench.cli.output import print_json, print_rows, progress, say, warn
-from rebench.errors import InputError
+from rebench.errors import InputError, UnknownNameError
 from rebench.search.proxy_names import NET_PROXIES, PROXY_SOURCE
 
 if TYPE_CHECKING:
@@ -327,6 +327,9 @@ def proxies(
     scores: dict[str, NDArray[np.float64]] = {}
     if proxy or trained:
         names = list(NET_PROXIES) if not proxy or "all" in proxy else proxy
+        for name in names:  # before the images are read
+            if name not in NET_PROXIES:
+                raise UnknownNameError("proxy", name, NET_PROXIES)
         known = searched.space.indices
         source = images_of or searched.dataset
         kept = _kept(trained, source, recipe) if trained else None
