@@ -231,22 +231,17 @@ class Journal:
         """Return the submission of a number."""
         return Submission(self._folder / f"{number:04d}", number)
 
-    def _numbered(self) -> list[Submission]:
-        """Return the entries that have the name of a submission, in order."""
-        names = [path.name for path in self._folder.iterdir()] if self._folder.is_dir() else []
-        return [
-            self.submission(at) for at in sorted(int(name) for name in names if _is_number(name))
-        ]
-
     def submissions(self, tell: Tell = unheard) -> list[Submission]:
         """Return every submission, first to last; tell about other entries."""
-        others = self._folder.glob("[!.]*") if self._folder.is_dir() else ()
-        for path in sorted(others):
+        found = []
+        for path in sorted(self._folder.glob("[!.]*")):
             if not path.is_dir():
                 tell(f"{path} is no folder, and no submission: ignored; remove it")
             elif not _is_number(path.name):
                 tell(f"{path} is no submission: ignored; remove it")
-        return [one for one in self._numbered() if one.folder.is_dir()]
+            else:
+                found.append(self.submission(int(path.name)))
+        return sorted(found, key=lambda one: one.number)
 
     def last(self) -> Intent | None:
         """Return the last plan; None without a plan."""
@@ -255,8 +250,8 @@ class Journal:
 
     def next(self) -> Submission:
         """Return the submission that would come next."""
-        numbered = self._numbered()
-        return self.submission(numbered[-1].number + 1 if numbered else 1)
+        known = self.submissions()
+        return self.submission(known[-1].number + 1 if known else 1)
 
     def begin(self, on_wait: Tell = unheard, *, patience_s: float = 900.0) -> Submission:
         """Take the next number; return it when every earlier submission is closed."""
@@ -288,11 +283,12 @@ class Journal:
     def _take_number(self) -> Submission:
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
+            mine = self.next()
             while True:
-                mine = self.next()
                 with contextlib.suppress(FileExistsError):
                     mine.folder.mkdir()
                     return mine
+                mine = self.submission(mine.number + 1)
         except OSError as error:
             raise StoreError(f"cannot write to {self._folder}: {error.strerror}") from error
 
