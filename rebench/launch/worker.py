@@ -18,7 +18,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias
 
 from rebench.errors import ClusterError, Interrupted, MissingDataError, StoreError
 from rebench.launch.clusters import cluster, recorded
@@ -130,8 +130,10 @@ class _Worker:
         self._finished = FinishedTrials(folder, own).refresh()
         self._failed: set[str] = set()
         self._signal: int | None = None
-        self._before: dict[int, Any] = {}
-        self._threads_before: int | None = None
+        # The process of the submitter continues after the worker, as it was before.
+        self._at_end = contextlib.ExitStack()
+        self._at_end.callback(self._results.close)
+        self._at_end.callback(self._failures.close)
 
     def work(self) -> None:
         """Go through the groups twice: the second time for trials that others held."""
@@ -147,14 +149,7 @@ class _Worker:
             _log.exception("stopped on node %s; finished trials are recorded", _NODE)
             raise
         finally:
-            self._results.close()
-            self._failures.close()
-            for number, before in self._before.items() if not self._in_job else ():
-                signal.signal(number, before)
-            if self._threads_before and not self._in_job:
-                import torch
-
-                torch.set_num_threads(self._threads_before)
+            self._at_end.close()
         left = sum(len(self._open(group)) for group in self._groups)
         note = f"ended; {left} trials are held by other workers" if left else "ended"
         self._reporter.end(note)
@@ -212,7 +207,9 @@ class _Worker:
 
             device = find_device(self._options, self._rank)
             torch.zeros(1, device=device)
-            self._threads_before = set_threads(self._options)
+            before = set_threads(self._options)
+            if not self._in_job:
+                self._at_end.callback(torch.set_num_threads, before)
         return device
 
     def _train(self, group: TrialGroup, wanted: set[str]) -> None:
@@ -304,12 +301,14 @@ class _Worker:
         # Nowhere else may a process listen.
         if threading.current_thread() is threading.main_thread():
             for number in asked:
-                self._before[number] = signal.signal(number, self._on_signal)
+                before = signal.signal(number, self._on_signal)
+                if not self._in_job:
+                    self._at_end.callback(signal.signal, number, before)
 
     def _on_signal(self, number: int, _: FrameType | None) -> None:
         _log.warning("%s: stopping at the next checkpoint", signal.Signals(number).name)
         if number == signal.SIGINT:
-            signal.signal(number, self._before[number])  # a second one ends it at once
+            signal.signal(number, signal.default_int_handler)  # a second one ends it at once
         self._signal = self._signal or number
 
     def _leave(self) -> NoReturn:
