@@ -70,7 +70,7 @@ class RandomCells(Plain):
 
 
 class TableColumn(Plain):
-    """AccuracyReader of a table that a choice uses: means over seeds."""
+    """Accuracies of a table by which cells are chosen: means over seeds."""
 
     table: Path | None = None
     """Table of accuracies, relative to the folder of the sweep file."""

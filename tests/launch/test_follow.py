@@ -1,6 +1,6 @@
-"""A run that is followed until it is over: when it is sent again, and when that is given up.
+"""Following a run until it is over: repeated submissions, and when they stop.
 
-The clock is this test's own: each look takes no time, and each pause as long as it says.
+The tests replace the clock: a look takes no time, and a pause exactly its length.
 """
 
 from __future__ import annotations

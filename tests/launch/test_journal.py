@@ -1,4 +1,4 @@
-"""The journal: one submitter at a time, and the dead do not block the living."""
+"""The journal: one submitter at a time; a dead submitter blocks nobody."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Who lives: processes of this host by the system, others by what they write, jobs by the queue."""
+"""Liveness: processes of this host, silent processes of other hosts, and jobs of the queue."""
 
 import os
 import signal

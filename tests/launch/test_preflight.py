@@ -1,4 +1,4 @@
-"""What is looked at before jobs are sent: SLURM's nodes."""
+"""Checks of SLURM's nodes before jobs are submitted."""
 
 import pytest
 from cluster import Sweep, unsafe_cifar

@@ -1,4 +1,4 @@
-"""How long trials take: by the run's own records, or by a guess that knows a CPU from a GPU."""
+"""Times of trials: from records of a run, or guessed for a CPU or a GPU."""
 
 import json
 

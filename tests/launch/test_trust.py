@@ -1,4 +1,4 @@
-"""Files that would run as the user: refused if others could have written them."""
+"""Files that decide which code runs: refused if others can write to them."""
 
 import os
 import pwd

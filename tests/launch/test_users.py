@@ -1,4 +1,4 @@
-"""Two users on one run, on a real SLURM that shows each user only their own jobs."""
+"""Two users of one run, on a real SLURM that shows users only their own jobs."""
 
 import json
 import os

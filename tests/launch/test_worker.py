@@ -1,4 +1,4 @@
-"""A worker in this process: where it stops, what it says, and whom it lets go first."""
+"""Workers in this process and in jobs: signals, claims, failures, and their place in a job."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def test_trial_that_was_taken_over_meanwhile_is_not_recorded_twice(spec, tmp_pat
     assert FinishedTrials(run).refresh().trials.keys() == {second}
     assert [path.stem for path in run.glob("weights/*/*")] == [second]
     said = [line for line in heard.lines if first in line]
-    # It is looked at again at the end, and left to the other, which lives.
+    # The worker tries it again at the end, and leaves it to the other worker, which runs.
     assert said[1:] == [
         f"trial {first} was taken over: not recorded here",
         f"trial {first} is held by another worker",
