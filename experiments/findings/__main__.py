@@ -1,7 +1,7 @@
 """Write the pages of results: ``python -m experiments.findings [--check] [--analog TABLE]``.
 
-The templates `findings.md.jinja` and `noise.md.jinja` next to this file contain the text. Every
-number in them is a call of a function of `small` or `full_size`. Without options, the pages in
+The templates (``*.md.jinja``) next to this file contain the text. Every number in them is a call of
+a function of `small`, `full_size` or `algorithms`. Without options, the pages in
 `docs/explanation` and the figures in `docs/assets` are written again. ``--check`` writes nothing:
 it fails if a stored page differs. ``--analog`` measures the table of
 ``rebench table fetch analog-nasbench`` first and keeps its numbers in `stored.json`; it also counts
@@ -20,7 +20,7 @@ from typing import Any, Final
 
 import jinja2
 
-from experiments.findings import full_size, small
+from experiments.findings import algorithms, full_size, small
 from experiments.findings.estimate import Estimate, number
 from experiments.findings.figures import draw_procedures, draw_seeds
 from rebench.report.figures.style import Drawing
@@ -30,7 +30,9 @@ __all__ = ["PAGES", "filled", "main"]
 
 _HERE: Final = Path(__file__).parent
 _DOCS: Final = _HERE.parents[1] / "docs"
-PAGES: Final = {name: _DOCS / "explanation" / f"{name}.md" for name in ("findings", "noise")}
+PAGES: Final = {
+    name: _DOCS / "explanation" / f"{name}.md" for name in ("findings", "noise", "algorithms")
+}
 _FIGURES: Final = {"noise-seeds": draw_seeds, "noise-procedures": draw_procedures}
 _INTERVAL: Final = re.compile(r"\(-?\d+\.\d+ to -?\d+\.\d+\)")
 
@@ -45,7 +47,7 @@ def filled(template: str, **more: Any) -> str:
         trim_blocks=True,
         autoescape=False,  # noqa: S701 - pages are Markdown, and the templates are ours
     )
-    for module in (small, full_size):
+    for module in (small, full_size, algorithms):
         environment.globals |= {name: getattr(module, name) for name in module.__all__}
     environment.globals |= more | {"number": number, "stored": _stored, "n_intervals": 0}
     named = template in environment.list_templates()
