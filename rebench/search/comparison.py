@@ -327,11 +327,14 @@ def compare(
     run = functools.partial(
         run_all, algorithms=algorithms, budget=spent, repeats=repeats, seed=seed, on_run=on_run
     )
-    results = [run(table) for table in searched]
-    if len(results) == 1 or len(results[0].runs) == 1:
-        return Compared(results=tuple(results), agreement=None)
+    alone = len(searched) == 1 or len({*(algorithms or algorithm_names())}) == 1
     rng = np.random.default_rng(seed)
-    null = [run(table) for table in rerun_tables(results[0].table, reruns, rng)] if reruns else []
+    # Drawn before any search: a table that cannot be resampled is an error.
+    resampled = rerun_tables(searched[0], reruns, rng) if reruns and not alone else []
+    results = [run(table) for table in searched]
+    if alone:
+        return Compared(results=tuple(results), agreement=None)
+    null = [run(table) for table in resampled]
     found = order_agreement(results[0], results[1], rng=rng, reruns=null)
     return Compared(results=tuple(results), agreement=found, reruns=tuple(null))
 

@@ -9,6 +9,7 @@ from search_tables import smooth_table
 import rebench
 import rebench.search
 from rebench.errors import InputError
+from rebench.search import SearchSpace
 from rebench.search.comparison import order_agreement, run_all
 
 
@@ -77,6 +78,15 @@ def test_reruns_give_a_p_value():
     assert (profit["other_seeds_low"] <= profit["other_seeds_high"]).all()
     names = [f"mini@fixed rerun {number}" for number in (1, 2, 3, 4)]
     assert [rerun.table.name for rerun in found.reruns] == names
+
+
+def test_a_table_without_known_noise_is_refused_before_any_search():
+    tables, told = [smooth_table(SearchSpace.of(range(20))) for _ in range(2)], []
+    with pytest.raises(InputError, match="seed noise is unknown"):
+        rebench.search.compare(tables, ["random", "rea"], reruns=2, on_run=told.append)
+    assert told == []
+    # One algorithm has no ranking, so nothing is resampled.
+    assert rebench.search.compare(tables, ["random"], repeats=1, reruns=2).agreement is None
 
 
 def test_three_tables_and_mixed_kinds_are_refused():
