@@ -1,4 +1,4 @@
-"""The decision which trials to submit: a pure function that reads no file and asks no cluster.
+"""Selection of the trials to submit: a pure function that reads no file and calls no cluster.
 
 `decide` has four steps: select the trials, check the types of device, adapt the options of the
 jobs to earlier failures, and pack the trials into arrays of jobs.
@@ -43,7 +43,7 @@ _MORE_MEMORY: Final = 1.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """How the user wants a sweep to be submitted; `rebench.submit` explains each."""
+    """Options of the user for a submission; `rebench.submit` explains each option."""
 
     cluster: str
     past: Path | None = None
@@ -56,7 +56,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """The trials to submit, and the reasons for the others."""
+    """The submission to make: its plan, its device hours and notes for the user."""
 
     intent: Intent
     hours: Mapping[str, float]
@@ -64,9 +64,9 @@ class Decision:
     times_from: str
     """The source of the times from which the hours were estimated."""
     throttles: Mapping[str, Throttle]
-    """The jobs that may run at once, by type of device."""
+    """Type of device -> the limit of jobs that run at once."""
     pending: frozenset[str]
-    """Trials to submit; there may be no room for some."""
+    """Ids of the trials to submit; some may have to wait for a later submission."""
     failed: int
     groups: Sequence[tuple[Trial, ...]]
     notes: tuple[str, ...]
@@ -157,7 +157,7 @@ def _check_types(last: Intent, options: SlurmOptions, state: State) -> None:
 
 
 def _adapt(options: SlurmOptions, bad: Iterable[str], factor: float) -> SlurmOptions:
-    """Step 3: leave out bad nodes, and multiply the memory after jobs that ran out of it."""
+    """Step 3: exclude `bad` nodes, and multiply the memory of a job by `factor`."""
     content = options.model_dump()
     shared = options.exclude
     for table in (content, *content["types"].values()):
@@ -174,7 +174,7 @@ def _adapt(options: SlurmOptions, bad: Iterable[str], factor: float) -> SlurmOpt
 def _arrays(
     packed: Mapping[str, Sequence[Job]], throttles: Mapping[str, Throttle], largest: int
 ) -> list[Chunk]:
-    """Step 4: put the jobs into arrays; the first of each type of device may run at once."""
+    """Step 4: put the jobs into arrays; of each device type, the first array may start at once."""
     chunks = []
     for name, throttle in throttles.items():
         specs = [
@@ -187,7 +187,7 @@ def _arrays(
 
 
 def cut(type_name: str, jobs: Sequence[JobSpec], size: int) -> list[Chunk]:
-    """Return chunks of at most `size` jobs, which have no names yet."""
+    """Return chunks of at most `size` jobs; `named` gives them their names."""
     return [
         Chunk(name="", type_name=type_name, jobs=tuple(jobs[start : start + size]))
         for start in range(0, len(jobs), size)
@@ -195,7 +195,7 @@ def cut(type_name: str, jobs: Sequence[JobSpec], size: int) -> list[Chunk]:
 
 
 def named(prefix: str, chunks: Iterable[Chunk]) -> tuple[Chunk, ...]:
-    """Return the chunks, named by their positions."""
+    """Return the chunks with names: `prefix` and the position of the chunk."""
     return tuple(
         chunk.model_copy(update={"name": f"{prefix}{number}"})
         for number, chunk in enumerate(chunks)
@@ -205,7 +205,8 @@ def named(prefix: str, chunks: Iterable[Chunk]) -> tuple[Chunk, ...]:
 def smaller(intent: Intent, number: int) -> Intent:
     """Return the intent with arrays of half the size from chunk `number` on.
 
-    Where this chunk has one job, the rest of its type of device is left out. Other types stay.
+    If this chunk has only one job, the remaining jobs of its device type are omitted. Jobs of other
+    types stay.
     """
     before, chunk, later = intent.chunks[:number], intent.chunks[number], intent.chunks[number:]
     jobs = [job for one in later if one.type_name == chunk.type_name for job in one.jobs]
@@ -217,24 +218,24 @@ def smaller(intent: Intent, number: int) -> Intent:
 
 
 class Throttle:
-    """A limit of the jobs of a run that run at once, over all its arrays.
+    """Limit on the jobs of a run that run at once, over all arrays of the run.
 
-    SLURM throttles each array by itself. So an array with no room next to the live ones waits
-    until these have ended.
+    SLURM limits the jobs of each array separately. So an array that would exceed the limit together
+    with the live arrays waits until they have ended.
     """
 
     def __init__(self, at_once: int, live: Mapping[str, int]) -> None:
-        """Take the limit, and the number of jobs of each live array."""
+        """Store the limit, and the number of jobs of each live array."""
         self.at_once = at_once
         self._ahead = {array: min(jobs, at_once) for array, jobs in live.items()}
 
     @property
     def room(self) -> int:
-        """The number of jobs that may run next to the arrays before them."""
+        """Number of jobs that may run at the same time as the live arrays."""
         return max(0, self.at_once - sum(self._ahead.values()))
 
     def first_size(self, largest: int) -> int:
-        """Return the size of the first array: the jobs that need not wait, if there are any."""
+        """Return the size of the first array: the jobs that can start now, or else `largest`."""
         return min(self.room, largest) if self._ahead and self.room else largest
 
     def before(self, jobs: int) -> tuple[str, ...]:
@@ -242,7 +243,7 @@ class Throttle:
         return () if jobs <= self.room else tuple(self._ahead)
 
     def sent(self, array: str, jobs: int) -> None:
-        """Take note of an array that was submitted after those `before` it."""
+        """Record an array that was submitted, and that waits for the arrays `before` it."""
         if jobs > self.room:
             self._ahead = {}
         self._ahead[array] = min(jobs, self.at_once)
@@ -252,8 +253,9 @@ def bad_nodes(jobs: Iterable[JobView], idle: Iterable[str], judged_from: int = 0
     """Return the nodes on which the last three jobs failed at once, before they trained.
 
     If this happened on every node, and there are three or more, the nodes are not to blame. A
-    worker that came to train and died (of its memory, say) tells nothing about its node. Only
-    `idle` jobs never came to train. Submissions before `judged_from` are ignored.
+    worker that died after it began to train (of its memory, for example) says nothing about its
+    node. So only failures of `idle` jobs count: these jobs never began to train. Submissions before
+    `judged_from` are ignored.
     """
     falls: dict[str, list[bool]] = {}
     unused = set(idle)
@@ -277,7 +279,7 @@ def _left_out(
     now: float,
     notes: list[str],
 ) -> dict[str, float]:
-    """Return the nodes that get no job, with the time since; note each new one."""
+    """Return node -> time since when it gets no job; add a note about each new node."""
     bad = dict.fromkeys(bad_nodes(state.jobs, state.idle, last.nodes_judged_from), now)
     bad |= {node: since for node, since in last.left_out.items() if since > now - _LEFT_OUT_S}
     by_type = options.by_type
@@ -304,7 +306,7 @@ def _left_out(
 def _memory_factor(
     state: State, before: float, options: SlurmOptions, pending: frozenset[str], notes: list[str]
 ) -> float:
-    """Return the factor on the memory that the sweep names: half more, once."""
+    """Return the factor on the memory of jobs: 1.5 after the first failure for lack of memory."""
     last_jobs = {job.job: job for key, job in state.latest.items() if key in pending}
     short = sum(job.state.name == "OUT_OF_MEMORY" for job in last_jobs.values())
     asked = any(one.mem_gb or one.mem_per_cpu for one in options.by_type.values())
@@ -323,13 +325,13 @@ def _times(memory: str, factor: float) -> str:
 
 
 def _live_arrays(jobs: Iterable[JobView], type_name: str) -> Mapping[str, int]:
-    """Return the number of every array that the queue shows, and of its live jobs."""
+    """Return array number -> number of its jobs in the queue, for one device type."""
     shown = (job for job in jobs if job.type_name == type_name and job.job)
     return Counter(job.job.partition("_")[0] for job in shown if job.state.name != "UNKNOWN")
 
 
 def _fit(packed: list[Job], at_once: int | None, live: int) -> list[Job]:
-    """Return the jobs that may start now; each gets the work of jobs that would wait for it."""
+    """Return the jobs that may start now; the work of the other jobs is divided among them."""
     if at_once is None:
         return packed
     queues = [packed[slot :: max(at_once - live, 0)] for slot in range(at_once - live)]

@@ -25,7 +25,7 @@ def visible_gpus() -> list[int]:
 
 
 def find_device(options: SlurmOptions, rank: int = 0) -> str:
-    """Return the device of a process of a job; raise if torch lacks a GPU that was asked for."""
+    """Return the device of a process of a job; raise if torch finds no GPU but options need it."""
     import torch
 
     if options.device != "auto" and (torch.cuda.is_available() or options.device == "cpu"):

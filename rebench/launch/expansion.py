@@ -42,7 +42,7 @@ def expand_spec(spec: SweepSpec) -> Expansion:
     """Return the trials of a sweep; raise for unknown names."""
     for dataset in spec.datasets:
         data_spec(dataset).part_sizes(spec.split)
-    # The specs of the built recipes: a trial has one id, however its recipe is spelt.
+    # The specs of the built recipes, so that the id of a trial does not depend on the spelling.
     recipes = [make_recipe(recipe).spec for recipe in spec.recipes]
     spec = spec.model_copy(update={"recipes": recipes})
     chosen, repeated = choose_cells(spec.cells, _accuracies)
@@ -62,7 +62,7 @@ def expand_spec(spec: SweepSpec) -> Expansion:
 
 
 def _check_size(spec: SweepSpec, cells: int) -> None:
-    """Raise for more trials than can be listed."""
+    """Raise if the sweep has more than `_MOST_TRIALS` trials."""
     parts = {"cells": cells} | {
         name: len(getattr(spec, name)) for name in ("datasets", "recipes", "seeds")
     }

@@ -1,6 +1,6 @@
-"""The cost of a sweep: jobs, hours of devices, days, disk and files.
+"""The cost of a sweep: jobs, device hours, days, disk space and files.
 
-How long its trials take is learnt from records, or guessed.
+The times of its trials are estimated from records, or guessed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ __all__ = ["Forecast", "forecast", "times_for"]
 # Measured: files of a run with one submission of one array, and files of each process of a job.
 _FILES_OF_A_RUN: Final = 12
 _FILES_OF_A_PROCESS: Final = 5
-# Measured: bytes of a trial in the list, in its shard and in tables; without and for its curves.
+# Measured: bytes of a trial in the list, in its shard and in tables, without its curves; and bytes
+# of the curves per epoch.
 _BYTES_OF_A_TRIAL: Final = 1700
 _BYTES_OF_AN_EPOCH: Final = 40
 # Measured: bytes of the names and shapes in the file of a network.
@@ -59,9 +60,9 @@ class Forecast:
     wall_s: float
     """Time until the last job ends, with `array_parallelism` jobs at once."""
     wall_s_on: Mapping[int, float]
-    """The same by the number of devices (of each type) if they are never idle."""
+    """Number of devices (of each type) -> time until the last job ends, if none is ever idle."""
     too_long: int
-    """Jobs of one trial that is longer than their time limit."""
+    """Number of jobs with a single trial that is longer than the time limit."""
     bytes_on_disk: int
     """Approximate bytes of all trials: in the list of trials, shards, tables and networks."""
     files: int
@@ -143,7 +144,7 @@ def _bytes_on_disk(trials: Sequence[Trial], spec: SweepSpec) -> int:
     return 2 * records + networks
 
 
-# More records than this tell nothing more about times.
+# Number of records that suffice for an estimate of times.
 _ENOUGH: Final = 1000
 
 

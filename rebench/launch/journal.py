@@ -70,7 +70,7 @@ class Chunk(Plain):
 
     @property
     def number(self) -> int:
-        """The position in its submission."""
+        """Position of the chunk in its submission."""
         return int(self.name.rpartition(".")[2])
 
     @property
@@ -79,7 +79,7 @@ class Chunk(Plain):
         return [trial_id for job in self.jobs for trial_id in job.trials]
 
     def sent_as(self, number: str) -> Sent:
-        """Return its jobs, once SLURM has numbered the array or the only job."""
+        """Return the jobs of the chunk, given the number of its array or of its only job."""
         tasks = range(len(self.jobs))
         return Sent(jobs=tuple(f"{number}_{at}" for at in tasks) if len(tasks) > 1 else (number,))
 
@@ -95,7 +95,7 @@ class Intent(Kept):
     start_from: Path | None = None
     data_root: str | None = None
     trials_per_job: Annotated[int, Field(ge=1)] | None = None
-    # Nodes that get no job, and the time since (seconds of Unix time).
+    # Node that gets no job -> Unix time (seconds) since when it gets no job.
     left_out: dict[Annotated[str, Field(pattern=r"^[\w.-]+$")], float] = Field(default_factory=dict)
     # The commit of the submitter's code, and whether that code was edited; None if unknown.
     commit: str | None = None
@@ -104,7 +104,7 @@ class Intent(Kept):
     nodes_judged_from: Annotated[
         int, Field(validation_alias=AliasChoices("nodes_judged_from", "forgiven"))
     ] = 0
-    # The factor on the memory that the sweep names, after jobs that ran out of it.
+    # Factor on the memory in the sweep; above 1 after jobs that ran out of memory.
     memory_factor: Annotated[float, Field(ge=1, le=10)] = 1.0
     chunks: tuple[Chunk, ...]
 
@@ -128,7 +128,7 @@ class Submission:
 
     @property
     def run(self) -> Path:
-        """The folder of its run."""
+        """The folder of the run."""
         return self.folder.parents[1]
 
     @property
@@ -138,7 +138,7 @@ class Submission:
 
     @property
     def logs(self) -> Path:
-        """The folder of the logs of its jobs, which all may read who may read the run."""
+        """The folder of the jobs' logs; every user who can read the run can read them."""
         logs = self.folder / "logs"
         # Version 0.1 had logs among the files of submitit.
         return self.submitit if self.submitit.exists() and not logs.exists() else logs
@@ -149,7 +149,7 @@ class Submission:
         return self.folder / "submitit"
 
     def make_submitit_folder(self) -> Path:
-        """Make the folder of submitit, closed to others: a pickle is a program."""
+        """Make the folder of submitit; others have no access, because a pickle is a program."""
         self.logs.mkdir(exist_ok=True)
         self.submitit.mkdir(mode=0o700, exist_ok=True)
         return self.submitit
@@ -176,7 +176,7 @@ class Submission:
         (self.folder / "closed").touch()
 
     def touch(self) -> None:
-        """Show that the owner is at work; raise if another submitter closed the submission."""
+        """Update the time of the owner's file; raise if another submitter closed the submission."""
         if self.is_closed:
             raise ClusterError(
                 f"submission {self.number} was taken for dead and closed by another submitter;"
@@ -210,7 +210,7 @@ class Submission:
         return sent
 
     def owner(self) -> Owner | None:
-        """Return the owner; None in the instant before its file is written."""
+        """Return the owner; None if its file is not written yet."""
         return read_kept(Owner, self.owner_file)
 
     def describe_owner(self) -> str:
@@ -228,11 +228,11 @@ class Journal:
         self._folder = run / "submissions"
 
     def submission(self, number: int) -> Submission:
-        """Return the submission of a number."""
+        """Return the submission with this number."""
         return Submission(self._folder / f"{number:04d}", number)
 
     def submissions(self, tell: Tell = unheard) -> list[Submission]:
-        """Return every submission, first to last; tell about other entries."""
+        """Return every submission in order; `tell` gets a line about each other entry."""
         found = []
         for path in sorted(self._folder.glob("[!.]*")):
             if not path.is_dir():
@@ -249,7 +249,7 @@ class Journal:
         return next((intent for intent in intents if intent is not None), None)
 
     def next(self) -> Submission:
-        """Return the submission that would come next."""
+        """Return the submission with the next free number."""
         known = self.submissions()
         return self.submission(known[-1].number + 1 if known else 1)
 

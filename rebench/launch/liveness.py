@@ -1,8 +1,8 @@
 """Reports of workers, and whether workers and submitters are alive.
 
-The system knows the processes of this host. A process of another host counts as alive as long as it
-writes. An unknown process counts as alive too: waiting costs time, training twice costs trust. A
-report that cannot be written is not an error.
+The operating system knows the processes of this host. A process of another host counts as alive as
+long as it writes. An unknown process counts as alive too: it is better to wait than to train a
+trial twice. A report that cannot be written is not an error.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ class Report(Kept):
     epochs: Annotated[int, Field(ge=0, le=2**31)] = 0
     epochs_per_s: float | None = None
     note: str = ""
-    log: str = ""  # the log of the worker; empty in old reports, and outside of a job
+    log: str = ""  # path of the worker's log; empty in old reports, and outside of a job
     updated: str
 
     @property
     def eta_s(self) -> float | None:
-        """Seconds until the trials in flight should be done."""
+        """Expected seconds until the current trials are finished; None if unknown."""
         if not self.epochs_per_s:
             return None
         return (self.epochs - self.epoch) / self.epochs_per_s
@@ -88,7 +88,8 @@ class Reporter:
         """Write the changes, unless the last report is recent."""
         self._report = self._report.model_copy(update=what)
         if at_once or time.monotonic() >= self._due_s:
-            # The first trials are reported at once, after the report that the worker is there.
+            # The next report can follow immediately: the first trials are reported right after the
+            # start of the worker.
             self._due_s = time.monotonic() + (0.0 if at_once else _EVERY_S)
             with contextlib.suppress(StoreError):
                 write_kept(self._path, self._report.model_copy(update={"updated": now()}))
@@ -107,7 +108,7 @@ def read_reports(run: Path) -> list[Report]:
 def _reports(run: Path) -> Iterator[tuple[Path, Report]]:
     """Yield the file of every worker, and its report."""
     for path in sorted((run / "progress").glob("*.json")):
-        # A file that is being replaced, or was cut by a full disk, says nothing.
+        # A file that is being replaced, or was cut by a full disk, is skipped.
         if (report := read_kept(Report, path)) is not None:
             yield path, report
 
@@ -116,7 +117,8 @@ def _reports(run: Path) -> Iterator[tuple[Path, Report]]:
 _SUBMITTER_SILENCE_S: Final = 600.0
 WORKER_SILENCE_S: Final = 1800.0
 """A worker on another host that has not reported for this time counts as dead."""
-# An instant passes between making the folder of a submission and naming its owner; this is more.
+# A submission without an owner's file for this time counts as dead; writing the file takes an
+# instant.
 _NAMELESS_S: Final = 30.0
 
 # A job in any other state has ended and will not run again under its number.
@@ -130,14 +132,14 @@ _LIVE: Final = frozenset(
 
 
 class JobState(NamedTuple):
-    """The state of a job in SLURM's words, UNKNOWN or NOT SENT; and why."""
+    """The state of a job (a state of SLURM, UNKNOWN or NOT SENT), and its reason."""
 
     name: str
     reason: str = ""
 
     @property
     def live(self) -> bool:
-        """Whether it runs or will run."""
+        """Whether the job runs or will run; true if its state is unknown."""
         return self.name in _LIVE
 
 
@@ -146,7 +148,7 @@ NOT_SENT: Final = JobState("NOT SENT")
 
 
 def submitter_lives(owner_file: Path, owner: ProcessMark | None) -> bool:
-    """Return whether the owner of a submission lives; None is an owner not named yet."""
+    """Return whether the owner of a submission is alive; None: its file is not written yet."""
     if owner is None:
         return _age_s(owner_file.parent) <= _NAMELESS_S
     seen = runs(owner)
@@ -163,7 +165,7 @@ def process_state(
     if process is None:
         return NOT_SENT
     seen = runs(process)
-    # One that has just been started has not reported yet.
+    # A job that has just been started has not reported yet.
     if seen is None and heard_s().get(job, _age_s(sent_file)) < WORKER_SILENCE_S:
         return JobState("RUNNING", f"cannot be seen from here: it runs on {process.host}")
     return JobState("RUNNING" if seen else "ENDED")
@@ -176,7 +178,8 @@ def last_heard_s(run: Path) -> Mapping[str, float]:
     for path, report in _reports(run):
         job = report.holder.job
         with contextlib.suppress(FileNotFoundError):
-            # The clock of files has fewer digits than their times.
+            # The clock of the file system is coarser than the times of files, so the age could be
+            # negative.
             age = max(0.0, now - path.stat().st_mtime)
             heard[job] = min(age, heard.get(job, age))
     return heard

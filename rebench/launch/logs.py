@@ -35,7 +35,7 @@ def begin_of(group: Sequence[Trial]) -> str:
 def log_of(run: Run, trial_id: str) -> list[Printed]:
     """Return the output of the jobs that were given a trial, the latest last.
 
-    If no log has lines about it, all lines of its jobs are returned.
+    If no log has lines about the trial, all lines of its jobs are returned.
     """
     if trial_id not in (known := run.ids()):
         near = difflib.get_close_matches(trial_id, known, n=3, cutoff=0.0)
@@ -72,7 +72,7 @@ def _lines(log: Path) -> list[str]:
 
 
 def _about(trial_id: str, lines: Sequence[str]) -> Iterator[str]:
-    """Yield the lines from the beginning of a trial to the next, and others that name it."""
+    """Yield the lines from the start of a trial to that of the next, and lines that name it."""
     inside = False
     for line in lines:
         begin = _BEGIN.match(line)

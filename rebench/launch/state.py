@@ -1,6 +1,6 @@
 """The state of a run: its jobs, the trials that they hold, records and failures.
 
-It follows from the journal, the files of the workers and the answers of the clusters.
+The state is computed from the journal, the files of the workers and the answers of the clusters.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class State:
     done: Mapping[str, Finished] = field(default_factory=dict)
     """Trials with a record."""
     failures: Mapping[str, Failure] = field(default_factory=dict)
-    """The last failure of each trial, also of trials that were submitted again since."""
+    """The last failure of each trial, even if the trial was submitted again later."""
     last: Intent | None = None
     """The last submission."""
     reports: Sequence[Report] = ()
@@ -36,7 +36,7 @@ class State:
 
     @functools.cached_property
     def latest(self) -> Mapping[str, JobView]:
-        """The last job of each trial; a live job counts before later ones."""
+        """Trial -> its last job; a live job has priority over later jobs."""
         latest: dict[str, JobView] = {}
         for job in self.jobs:
             latest |= {
@@ -48,7 +48,7 @@ class State:
 
     @functools.cached_property
     def held(self) -> Mapping[str, str]:
-        """The trials of live jobs, and the job of each."""
+        """Trial -> the live job that was given the trial."""
         return {key: job.job or job.name for key, job in self.latest.items() if job.live}
 
     @functools.cached_property
@@ -63,7 +63,7 @@ class State:
 
     @property
     def idle(self) -> set[str]:
-        """Return the jobs that never trained, or stopped because the node lacks something."""
+        """Return the jobs that never trained, or that stopped because of an error of the node."""
         trained = {
             report.holder.job
             for report in self.reports
@@ -130,7 +130,7 @@ def jobs_of(
 
 
 def _jobs_of_submission(one: Submission, intent: Intent, tell: Tell) -> list[JobView]:
-    """Return the jobs of a submission as the journal knows them."""
+    """Return the jobs of a submission from the journal, without their states."""
     owner, jobs = one.owner(), []
     for number, chunk in enumerate(intent.chunks):
         sent = one.sent(number, tell, tasks=len(chunk.jobs))
@@ -168,7 +168,7 @@ def array_of(submission: Submission, intent: Intent, number: int) -> Array:
 
 
 def adopt_jobs(run: Run, jobs: Sequence[JobView], tell: Tell) -> int:
-    """Record the jobs of submitters that died before recording them; give them their work."""
+    """Record the jobs of submitters that died before they did so; give these jobs their work."""
     adopted = 0
     found = {(job.submission, job.name): job.job.partition("_")[0] for job in jobs if job.line}
     for (number, name), main in found.items():
@@ -188,7 +188,7 @@ def adopt_jobs(run: Run, jobs: Sequence[JobView], tell: Tell) -> int:
 
 
 def cancel_jobs(run: Run, only: Sequence[str] = (), tell: Tell = unheard) -> list[str]:
-    """Cancel the live jobs of a run, or `only` those of these numbers; return their numbers.
+    """Cancel the live jobs of a run, or `only` jobs with these numbers; return their numbers.
 
     Workers write their checkpoints first, if the cluster gives them time.
     """

@@ -22,7 +22,7 @@ from rebench.runs.folder import Run, Tell, unheard
 
 if TYPE_CHECKING:
     from rebench.launch.liveness import Report
-    from rebench.launch.submit import Submitted  # loads modules that only sending needs
+    from rebench.launch.submit import Submitted  # loads modules that only submissions need
 
 __all__ = ["STATES", "Status", "TrialStatus", "follow", "status"]
 
@@ -69,7 +69,7 @@ class Status:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing runs and nothing waits in a queue."""
+        """Whether no trial runs or waits in a queue."""
         return not any(trial.state in ("running", "queued") for trial in self.trials.values())
 
 
@@ -82,7 +82,7 @@ def status(run: str | Path) -> Status:
     warnings += opened.troubles()
     types = {one: job.type_name for job in state.jobs if job.type_name for one in job.trials}
     training = {(one.holder.job, key): one for one in state.reports for key in one.trials}
-    # Of several processes of a job the first, which comes first by name, tells how it ended.
+    # If a job has several processes, the note of the first one (by name) says how the job ended.
     notes = {report.holder.job: report.note for report in reversed(state.reports) if report.note}
     trials = {}
     for trial_id in opened.ids(warnings.append):
@@ -128,10 +128,11 @@ def _of_a_job(job: JobView, report: Report | None, note: str) -> dict[str, Any]:
     return {"state": "queued", "job": job.job or job.name, "reason": name, "log": log}
 
 
-# Looks between two submissions. The number doubles after a submission that finished no trial.
+# Number of looks between two submissions. It doubles after a submission that finished no trial.
 _LOOKS: Final = 6
 _FRUITLESS: Final = 3
-# A controller that does not answer, or takes no job, for about two hours with looks every 10 s.
+# Number of refused submissions in a row before `follow` gives up: about two hours, with a look
+# every 10 s.
 _REFUSALS: Final = 12
 _LONGEST_PAUSE_S: Final = 900.0
 
@@ -168,7 +169,8 @@ def follow(
             try:
                 done = send()
                 refused, most = 0, live + len(done.jobs)
-                # Where the scheduler took no more, some have to end first.
+                # If the scheduler accepted no more jobs, some jobs must end before the next
+                # submission.
                 fullest = most - max(1, most // 10) if done.waiting else math.inf
                 tell(f"sent {done.sent} trials in {len(done.jobs)} jobs; {done.waiting} wait")
             except ClusterError as error:

@@ -1,6 +1,7 @@
-"""The entry of the submitter: read the state of a run, select trials, submit them.
+"""The main functions of a submission: read the state of a run, select trials, submit them.
 
-A user can repeat it at any time. Trials with a record, a live job or a failure are not submitted.
+A user can repeat a submission at any time. Trials with a record, a live job or a failure are not
+submitted.
 """
 
 from __future__ import annotations
@@ -66,17 +67,17 @@ class Submitted:
     held: Mapping[str, int]
     failed: int
     waiting: int
-    """Trials that no job was started for, because there may be no more jobs now."""
+    """Number of pending trials without a job, because the cluster accepts no more jobs now."""
     limit: str
-    """The reason why there may be no more, for the user."""
+    """The reason why the cluster accepts no more jobs, for the user."""
     failed_here: int = 0
-    """Trials that this call trained in this process (cluster debug), and that failed."""
+    """Number of trials that failed in this process (cluster debug)."""
     adopted: int = 0
     previews: tuple[Preview, ...] = ()
 
 
 def run_folder(spec: Path, given: Path | None = None) -> Path:
-    """Return the folder in which a sweep runs unless told otherwise; of a run, the run itself."""
+    """Return the folder of a run: `given`, `spec` if it is a run, or else runs/NAME next to it."""
     if given is None and (spec / "run.json").exists():
         return spec
     return given or spec.parent / "runs" / spec.stem
@@ -162,7 +163,7 @@ class _Sending:
     tell: Tell
 
     def send(self, confirm: Callable[[float], None]) -> Submitted:
-        """Submit what is pending."""
+        """Submit the pending trials."""
         limits = self.cluster.limits(self.spec.slurm)
         mine = Journal(Run.create(self.folder).folder).begin(self.tell)
         try:
@@ -193,7 +194,8 @@ class _Sending:
     ) -> tuple[list[str], set[str], str]:
         """Return the submitted jobs, their trials, and the reason why the cluster accepts no more.
 
-        Arrays that are too large are halved. Another refusal, or one without a `live` job, raises.
+        Arrays that are too large are halved. Any other refusal raises, and so does a refusal of a
+        single job if no job of the run is `live`.
         """
         jobs: list[str] = []
         trials: set[str] = set()
@@ -224,7 +226,7 @@ class _Sending:
         return jobs, trials, refusal
 
     def rehearse(self) -> Submitted:
-        """Return the result that `send` would have now; without an answer, from files only."""
+        """Return the result that `send` would have now; from files only, if SLURM is silent."""
         run = Run.open(self.folder) if (self.folder / "run.json").exists() else None
         state = read_state(run, self.tell, by_files=True) if run else State()
         try:
@@ -296,7 +298,7 @@ class _Sending:
         )
 
     def _agree(self, run: Run) -> None:
-        """Store the sweep; raise if it differs from the stored one, and nobody accepted that."""
+        """Store the sweep; raise if the stored sweep differs and the user has not accepted it."""
         damaged: list[str] = []
         before = set(run.ids(damaged.append))
         after = {trial.trial_id for trial in self.trials}

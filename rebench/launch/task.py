@@ -26,14 +26,14 @@ class Task:
 
     def __call__(self, *, in_job: bool = True) -> None:
         """Train the remaining trials, in a job or in the process of the submitter."""
-        from rebench.launch.worker import work  # only a job needs it
+        from rebench.launch.worker import work  # imported here, because only a job needs it
 
         work(Path(self.run), self.submission, self.chunk, self.task, in_job=in_job)
 
     def checkpoint(self) -> DelayedSubmission:
-        """Return the work of the job after a requeue: the same.
+        """Return the work of the job after a requeue: the same task.
 
-        submitit asks for it if a signal comes before the worker has its own handlers.
+        submitit calls this method if a signal comes before the worker has set its own handlers.
         """
         from submitit.helpers import DelayedSubmission
 

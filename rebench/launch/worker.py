@@ -1,7 +1,7 @@
 """The worker: it runs inside a job, and trains the trials of the job in order.
 
-The trials follow from the journal of the run. Its progress is in files only, so it may be killed at
-any moment.
+The worker reads its trials from the journal of the run. It keeps its progress in files only, so it
+may be killed at any moment.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _log = logging.getLogger("rebench.worker")
 
 
 def _identify(submission: Submission, *, in_job: bool) -> tuple[Holder, int, int]:
-    """Return who this process is, its rank in its job, and the number of processes there."""
+    """Return the identity of this process, its rank, and the number of processes of its job."""
     if in_job:
         from submitit import JobEnvironment
 
@@ -64,7 +64,8 @@ def _identify(submission: Submission, *, in_job: bool) -> tuple[Holder, int, int
         # A job of this machine has the number of its first process, which the submitter knows.
         number = job.job_id if home.has_queue else os.environ["REBENCH_JOB"]
     else:
-        # The queue knows best whether the job lives in which somebody started this process.
+        # Outside of a worker's job: if this process runs inside another SLURM job, the claims name
+        # that job, and the queue shows whether it is alive.
         allocation, rank, processes = job_name(), 0, 1
         home, number = cluster("slurm" if allocation else "debug"), allocation or str(os.getpid())
     host = "" if home.has_queue else f"-{_NODE}"
@@ -84,7 +85,7 @@ def work(run: Path, submission: int, chunk: int, task: int, *, in_job: bool = Tr
     """Train the remaining trials of a job, in its own process or in that of the submitter."""
     if in_job:
         search_garbage_rarely()
-        logging.getLogger("submitit").propagate = False  # it prints its lines itself
+        logging.getLogger("submitit").propagate = False  # submitit prints its lines itself
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     _Worker(Journal(run).submission(submission), chunk, task, in_job=in_job).work()
 
@@ -121,7 +122,8 @@ class _Worker:
             for group in chunk.jobs[task].groups
         )
         groups = [group for group in listed if group]
-        # Each process of a job begins with its own share, and then helps with the others'.
+        # Each process of a job begins with its own share of the groups, and then helps the other
+        # processes with theirs.
         self._groups = [
             group
             for at in range(processes)
@@ -136,7 +138,7 @@ class _Worker:
         self._at_end.callback(self._failures.close)
 
     def work(self) -> None:
-        """Go through the groups twice: the second time for trials that others held."""
+        """Go through the groups twice: the second time for trials that other workers held."""
         self._listen()
         try:
             for _ in range(2):
@@ -168,16 +170,16 @@ class _Worker:
         self._failed |= {key for key, one in failures.items() if one.submission >= number}
 
     def _train_rest(self, group: TrialGroup) -> None:
-        """Claim and train those trials of a group that nobody has trained or holds."""
+        """Claim and train the trials of a group that no worker has trained or holds."""
         if self._signal is not None:
             raise Interrupted
         opened = self._open(group)
         if not opened:
             return
-        # Before a trial is claimed: a node on which torch crashes leaves no trial behind.
+        # Loaded before a trial is claimed: if torch crashes on this node, no trial is held by it.
         _ = self._device
         taken = [trial_id for trial_id in sorted(opened) if self._take(trial_id)]
-        # Another worker may have finished one between the last look and the claim.
+        # Another worker may have finished a trial between the last look and the claim.
         self._look()
         wanted = set(taken) & self._open(group)
         try:
@@ -213,7 +215,7 @@ class _Worker:
         return device
 
     def _train(self, group: TrialGroup, wanted: set[str]) -> None:
-        """Train a whole group, so that numbers never depend on progress; keep wanted trials."""
+        """Train a whole group, so that interruptions do not change results; keep wanted trials."""
         from rebench.train import Speed, train
 
         options = self._options
@@ -251,7 +253,7 @@ class _Worker:
                 return
         else:
             return
-        # After the handler, which holds the memory of the stack that failed.
+        # After the `except` block, because the error keeps the memory of the failed stack alive.
         for one in group:
             if one.trial_id in self._open(group) & wanted:
                 self._train((one,), {one.trial_id})
@@ -298,7 +300,7 @@ class _Worker:
         """Listen to the signals that ask a worker to stop at the next checkpoint."""
         asked = [] if self._cluster.waits else [signal.SIGUSR2, signal.SIGTERM]
         asked += [] if self._in_job else [signal.SIGINT]
-        # Nowhere else may a process listen.
+        # Python can set signal handlers in the main thread only.
         if threading.current_thread() is threading.main_thread():
             for number in asked:
                 before = signal.signal(number, self._on_signal)
@@ -308,7 +310,7 @@ class _Worker:
     def _on_signal(self, number: int, _: FrameType | None) -> None:
         _log.warning("%s: stopping at the next checkpoint", signal.Signals(number).name)
         if number == signal.SIGINT:
-            signal.signal(number, signal.default_int_handler)  # a second one ends it at once
+            signal.signal(number, signal.default_int_handler)  # a second Ctrl-C ends it
         self._signal = self._signal or number
 
     def _leave(self) -> NoReturn:
@@ -324,13 +326,14 @@ class _Worker:
             used_s = time.monotonic() - self._begun
             late = is_late(used_s, self._options.time_min * 60)
             self._requeue(timed_out=number == signal.SIGUSR2 and late)
-        # With any other code some clusters end the other processes of the job at once.
+        # If a process of a job ends with another code than 0, some clusters end the other
+        # processes.
         raise SystemExit(0 if self._processes > 1 else 128 + number)
 
     def _requeue(self, *, timed_out: bool) -> None:
         job, attempt = self._me.job, self._me.attempt
         times = self._submission.time_outs(job, attempt) if timed_out else 0
-        # After that it would go on for ever.
+        # Without this limit the job would be requeued for ever.
         if times > self._options.max_requeues:
             why = f"gave up: timed-out too many times ({times})"
             self._reporter.end(f"{why}; raise the time limit, or submit again")
@@ -345,7 +348,7 @@ def is_late(used_s: float, limit_s: float) -> bool:
 
 @contextlib.contextmanager
 def _blaming_the_node() -> Iterator[None]:
-    """Turn errors into errors of the node: the job ends, and no trial fails."""
+    """Convert errors into a ClusterError about the node: the job ends, and no trial fails."""
     try:
         yield
     except (StoreError, ClusterError, MissingDataError):
@@ -373,7 +376,8 @@ def _intent_of(submission: Submission) -> Intent:
     )
 
 
-if __name__ == "__main__":  # a job that an earlier version submitted, and that waited in the queue
+# For jobs that an earlier version submitted, and that waited in the queue.
+if __name__ == "__main__":
     os.environ["SUBMITIT_EXECUTOR"] = "slurm"
     folder, number, position = sys.argv[1:]
     work(Path(folder), int(number), int(position), slurm_number("SLURM_ARRAY_TASK_ID"))

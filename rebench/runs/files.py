@@ -19,7 +19,7 @@ _PIECE_BYTES: Final = 256 << 10
 
 
 class OddFileError(OSError):
-    """A path is not a regular file, or the file is larger than any valid one."""
+    """Path that is not a regular file, or a file that is larger than any valid file."""
 
 
 def status_of(path: Path) -> os.stat_result:

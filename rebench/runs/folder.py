@@ -54,7 +54,7 @@ __all__ = [
 ]
 
 Tell: TypeAlias = Callable[[str], None]
-"""Function that shows a message of one line to the user."""
+"""Function that shows the user a message of one line."""
 
 _OTHERS_WRITE: Final = 0o022
 # Start of a line of trials.jsonl, and the text between the id and the trial.

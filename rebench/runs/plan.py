@@ -31,7 +31,8 @@ __all__ = [
 ]
 
 
-# Share of the time limit of a job that stays unused, and seconds before a job trains.
+# Share of a job's time limit that stays unused, and seconds from the start of a job to its
+# training.
 _MARGIN: Final = 0.2
 _START_S: Final = 30.0
 
@@ -138,7 +139,7 @@ def pack(
         full = count >= (trials_per_job or math.inf)
         if trials_per_job is None:
             full = seconds + time > usable or packed + time / 2 > (len(jobs) + 1) * share
-            # The number of jobs must reach the number that can run at once.
+            # The number of jobs must reach the number of jobs that can run at once.
             full |= len(groups) - at < least - len(jobs)
         if current and full:
             jobs.append(Job(tuple(current), seconds))
@@ -205,7 +206,7 @@ def _work(trial: Trial) -> tuple[float, float]:
     skeleton, parts = trial.skeleton, spec.part_sizes(trial.split)
     images = sum(parts.values())
     model = spec.cost_model(skeleton.channels, skeleton.cells_per_stage)
-    # A backward pass costs two forward passes; an evaluation costs one.
+    # A backward pass costs as much as two forward passes, an evaluation as one forward pass.
     epochs = trial.epochs - trial.first_epoch
     passes = epochs * (2 * parts["train"] + images)
     steps = epochs * math.ceil(images / trial.protocol.batch_size)

@@ -228,7 +228,7 @@ class Record(Plain):
 
 
 class BadLineError(Exception):
-    """A line is not a record."""
+    """Line that is not a record."""
 
 
 def record_text(line: bytes) -> bytes:
@@ -237,7 +237,7 @@ def record_text(line: bytes) -> bytes:
 
 
 def read_record(line: bytes, *, curves: bool = True) -> dict[str, Any]:
-    """Return the record of a line as plain data; without `curves` possibly only the part before.
+    """Return the record of a line as plain data; without `curves`, later keys may be missing.
 
     A line with a correct checksum is accepted. A line of version 0.1 has no checksum. It is
     validated, which finds invalid JSON, invalid records and wrong ids, but not a changed digit in a

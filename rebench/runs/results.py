@@ -22,7 +22,7 @@ __all__ = ["Finished", "FinishedTrials", "quarantine"]
 
 _QUARANTINE: Final = "quarantine.jsonl"
 _PIECE_BYTES: Final = 32 << 20
-# Errors of a line with a correct checksum that is not a record.
+# Errors that a line raises if its checksum is correct but its content is not a record.
 _NO_RECORD: Final = (BadLineError, KeyError, TypeError, ValueError, OverflowError)
 _ENTRY: Final = re.compile(rb'"sha256": ?"([0-9a-f]{64})"')
 
@@ -142,7 +142,7 @@ class FinishedTrials:
 def _lines(places: Sequence[Finished]) -> list[bytes]:
     """Return the lines at these places, in order."""
     lines = [b""] * len(places)
-    # As text: paths are compared part by part.
+    # Sorted as text, because comparing paths compares their parts one by one, which is slow.
     order = sorted(range(len(places)), key=lambda at: (str(places[at].shard), places[at].start))
     for shard, group in itertools.groupby(order, lambda at: str(places[at].shard)):
         with open_file(Path(shard)) as file:

@@ -135,7 +135,7 @@ class JobOptions(Plain):
 
 
 class TypeOptions(JobOptions):
-    """Settings of one type of device: keys that differ from `[slurm]`, and these two."""
+    """Settings of one type of device: keys that differ from `[slurm]`, a speed and a share."""
 
     speed: Annotated[float, Field(ge=1e-6, le=1e6)] = 1.0
     """Speed of the device, relative to the times by which jobs are packed."""
@@ -215,7 +215,7 @@ class SlurmOptions(JobOptions):
         return tuple((name, one.share) for name, one in sorted(self.types.items()))
 
     def of(self, type_name: str) -> SlurmOptions:
-        """Return the options of jobs on a type; without a name, the shared ones."""
+        """Return the options of jobs on a device type; without a name, the shared options."""
         own = self.types[type_name].model_dump(exclude={"speed", "share"}) if type_name else {}
         return SlurmOptions.model_validate(self.model_dump(exclude={"types"}) | own)
 

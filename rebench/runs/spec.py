@@ -126,7 +126,7 @@ class CellsSpec(Plain):
     all: bool = False
     """All 15,625 cells."""
     classes: Literal["as given", "one of each", "every member"] = "as given"
-    """Use these cells, one cell of each functional class, or all members of their classes."""
+    """Cells to train: the given cells, one cell of each functional class, or all class members."""
 
     @field_validator("indices", "strings")
     @classmethod

@@ -17,16 +17,16 @@ from rebench.launch.clusters.slurm import Slurm
 __all__ = ["CLUSTERS", "Array", "Cluster", "JobView", "Limits", "cluster", "recorded"]
 
 CLUSTERS: Final[Mapping[str, Cluster]] = {one.name: one for one in (Slurm(), Local(), Debug())}
-"""Every cluster by its name, as the option ``--cluster`` and the files of a run spell it."""
+"""Cluster by name; the option ``--cluster`` and the files of a run use the same names."""
 
 
 def cluster(name: str) -> Cluster:
-    """Return the cluster of a name."""
+    """Return the cluster called `name`."""
     if name not in CLUSTERS:
         raise UnknownNameError("cluster", name, CLUSTERS)
     return CLUSTERS[name]
 
 
 def recorded(name: str) -> Cluster:
-    """Return the cluster that a file names; an unknown one is taken for processes of a machine."""
+    """Return the cluster that a file names; an unknown name counts as processes of a machine."""
     return CLUSTERS.get(name, CLUSTERS[Local.name])

@@ -1,4 +1,4 @@
-"""The interface of a cluster: everything in which SLURM, this machine and this process differ."""
+"""The interface of a cluster: all differences between SLURM, this machine and this process."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class Limits:
     """The jobs that a cluster accepts at this moment."""
 
     at_once: int | None = None
-    """Jobs that there is room for; None if jobs wait in a queue."""
+    """Number of jobs that can start now; None if jobs wait in a queue."""
     largest: int = LARGEST_ARRAY
-    """Jobs of the largest array."""
+    """Number of jobs in the largest accepted array."""
     nodes: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """The nodes that take jobs of each type of device, where known."""
+    """Type of device -> the nodes that accept its jobs; empty if unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,7 @@ class Array:
     chunk: Chunk
     options: SlurmOptions
     tasks: Sequence[Callable[..., None]]
-    """The work of each job; picklable."""
+    """A picklable function per job, which does the work of the job."""
     after: tuple[str, ...] = ()
     """Arrays that must end before this array begins."""
 
@@ -55,31 +55,31 @@ class JobView:
     """The name of the cluster if SLURM manages several clusters; otherwise mostly empty."""
     name: str
     task: int
-    """The position in its array."""
+    """Position of the job in its array."""
     type_name: str
     job: str
     process: ProcessMark | None
-    """The process of a job without a scheduler, on this or another machine."""
+    """The process of a job without a scheduler, on this machine or another."""
     trials: tuple[str, ...]
     folder: Path
-    """The folder of its log."""
+    """The folder that contains the job's log."""
     sent_file: Path
     is_sent: bool = True
     owner: str = ""
-    """The user who submitted it, where known."""
+    """The user who submitted the job; empty if unknown."""
     state: JobState = NOT_SENT
     line: QueuedJob | None = None
-    """The line of the queue about it."""
+    """The line about the job in SLURM's queue."""
 
     @property
     def live(self) -> bool:
-        """Whether it runs or will run, or may for all that is known."""
+        """Whether the job runs or will run; true if its state is unknown."""
         return self.state.live
 
     @property
     def log(self) -> str:
-        """The log of its first process; empty if it was never submitted."""
-        before = f"{self.folder}/{self.job}_0_log.err"  # of version 0.1
+        """Path of the log of the job's first process; empty if the job was never submitted."""
+        before = f"{self.folder}/{self.job}_0_log.err"  # name in version 0.1
         name = before if self.folder.name == "submitit" else f"{self.folder}/{self.job}_0.log"
         return name if self.job else ""
 
@@ -95,7 +95,7 @@ class Cluster(ABC):
     """Whether `submit` returns after the last job has ended."""
 
     def options(self, options: SlurmOptions) -> SlurmOptions:
-        """Return those options of a sweep that count here: without types, the shared ones."""
+        """Return the options that count on this cluster: without a queue, no device types."""
         return options if self.has_queue else options.of("")
 
     @abstractmethod
@@ -132,33 +132,33 @@ class Cluster(ABC):
 
     @abstractmethod
     def cancel(self, jobs: Sequence[JobView]) -> list[str]:
-        """Cancel live jobs; return the numbers of those that were told to stop."""
+        """Cancel live jobs; return the numbers of the jobs that received the request."""
 
     def hand_over(self, array: Array, jobs: Sequence[str]) -> None:  # noqa: B027 - optional
         """Give jobs their work after their submitter died; by default, jobs already have it."""
 
     @abstractmethod
     def worker_lives(self, run: Path, me: Holder, holder: Holder) -> bool:
-        """Return whether the worker that holds a claim may live, as the worker `me` can tell."""
+        """Return whether the `holder` of a claim may be alive, as far as the worker `me` knows."""
 
     def worker_died(self, holder: Holder) -> bool:  # noqa: ARG002 - clusters can know better
-        """Return whether a worker that is gone died by itself, and was not ended by the cluster."""
+        """Return whether an ended worker died by itself; False if the cluster ended it."""
         return True
 
     def can_requeue(self, job: str, *, told_to_end: bool) -> bool:  # noqa: ARG002 - here none is
         """Return whether the job of the calling process can go back into the queue.
 
-        A cancelled job was `told_to_end` by SIGTERM.
+        `told_to_end` means that the job got SIGTERM; a cancelled job gets it.
         """
         return False
 
     def requeue(self, job: str, *, alone: bool) -> None:
-        """Requeue the job of the calling process, which may be its only process (`alone`)."""
+        """Requeue the job of this process; `alone` means that the job has no other process."""
         raise NotImplementedError
 
 
 def python_of(options: SlurmOptions) -> str:
-    """Return the command that starts Python in a job, inside a container if there is one."""
+    """Return the command that starts Python in a job, inside the container if one is set."""
     if not options.container_image:
         return shlex.quote(sys.executable)
     words = ["apptainer", "exec", *(["--nv"] if options.gpus or options.gres else [])]

@@ -35,7 +35,7 @@ _PIECE: Final = 500
 LARGEST_ARRAY: Final = 1001
 """SLURM's default for the tasks of an array."""
 ELSEWHERE: Final = ". Submit from a login node, or use --cluster local"
-# How the states of nodes begin that take no jobs.
+# Beginnings of the states of nodes that accept no jobs.
 _NO_JOBS: Final = ("down", "drain", "fail", "error", "inval", "future", "unknown", "boot")
 
 
@@ -47,7 +47,7 @@ class QueuedJob(NamedTuple):
     reason: str
     name: str
     node: str = ""
-    # How long it ran and when it ended, in SLURM's forms, the second of which sort by time.
+    # The run time and the end time of the job, as SLURM writes them; end times sort as text.
     used: str = ""
     ended: str = ""
 
@@ -62,9 +62,9 @@ class Node(NamedTuple):
 
 
 def queued_jobs(prefix: str, clusters: str = "") -> list[QueuedJob]:
-    """Return the jobs with this prefix that the controller remembers, ended ones too."""
+    """Return the jobs whose names begin with `prefix`, ended jobs too while SLURM knows them."""
     shown = ask("squeue", "-h", "-r", "-t", "all", "-o", "%i|%T|%r|%j|%N|%M|%e", clusters=clusters)
-    # The name of somebody else's job may hold anything.
+    # The name of another user's job may contain any text, "|" too.
     jobs = [QueuedJob(*line.split("|")) for line in shown.splitlines() if line.count("|") == 6]
     return [job for job in jobs if job.name.startswith(prefix)]
 
@@ -100,14 +100,14 @@ def cancel(jobs: Sequence[str], clusters: str = "") -> None:
 
 
 def _in_pieces(jobs: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Yield the numbers of jobs in pieces that fit on a command line."""
+    """Yield the job numbers in lists that are short enough for a command line."""
     return (jobs[start : start + _PIECE] for start in range(0, len(jobs), _PIECE))
 
 
 def nodes(options: JobOptions) -> list[Node]:
     """Return the nodes for jobs with these options.
 
-    If a constraint is unclear, nodes are left out.
+    If a constraint is unclear, the node is omitted.
     """
     partition, exclude = options.partition, options.exclude
     excluded = set(ask("scontrol", "show", "hostnames", exclude).split()) if exclude else set()
@@ -130,7 +130,7 @@ def nodes(options: JobOptions) -> list[Node]:
 
 
 def largest_array() -> int:
-    """Return the most tasks of an array; SLURM's default without an answer."""
+    """Return the largest number of tasks in an array; SLURM's default if SLURM does not answer."""
     try:
         return max(1, int(_configured("MaxArraySize") or LARGEST_ARRAY))
     except ClusterError:
@@ -155,7 +155,7 @@ def _configured(name: str) -> str:
 
 
 def ask(*command: str, limit_s: float = 60.0, clusters: str = "") -> str:
-    """Return the output of a command of SLURM; raise ClusterError with its own words.
+    """Return the output of a SLURM command; raise ClusterError with the command's message.
 
     `clusters` is the name of the cluster to ask if SLURM manages several clusters.
     """
@@ -179,7 +179,7 @@ def ask(*command: str, limit_s: float = 60.0, clusters: str = "") -> str:
 
 
 def own_words(said: str) -> str:
-    """Return the line in which a command of SLURM says why it failed."""
+    """Return the line of an error output that gives the reason of a SLURM command's failure."""
     words = said.strip().splitlines() or ["(no message)"]
     if any("configuration source" in line or "slurm.conf" in line for line in words):
         return f"SLURM is installed here, but not set up{ELSEWHERE}"

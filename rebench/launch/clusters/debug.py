@@ -15,7 +15,7 @@ __all__ = ["Debug"]
 
 
 class Debug(Local):
-    """This process. Its jobs end before `submit` returns, which is of use to find an error."""
+    """This process as a cluster. Jobs end before `submit` returns, which helps to find errors."""
 
     name: ClassVar[str] = "debug"
     waits: ClassVar[bool] = True
@@ -25,7 +25,7 @@ class Debug(Local):
         return super().options(options).model_copy(update={"array_parallelism": 1})
 
     def limits(self, options: SlurmOptions) -> Limits:  # noqa: ARG002 - a process has room for any
-        """Return the limits of a process: jobs wait for each other."""
+        """Return the limits of a process: jobs run one after the other."""
         return Limits(largest=1)
 
     def script(self, array: Array) -> str:
@@ -34,12 +34,12 @@ class Debug(Local):
 
     def submit(self, array: Array) -> Sent:
         """Do the work of all jobs."""
-        from submitit import DebugExecutor  # only submitting needs it
+        from submitit import DebugExecutor  # imported here, because only `submit` needs it
 
         executor = DebugExecutor(array.submission.folder / "submitit")
         for task in array.tasks:
-            # `exception` runs the task. `results` would stop in a debugger if it raised.
+            # `exception` runs the task. `results` would start a debugger if the task raised.
             if error := executor.submit(task, in_job=False).exception():
                 raise error
-        # The jobs have ended, though this process has not.
+        # The jobs have ended, although this process still runs.
         return Sent(jobs=(str(os.getpid()),), process=mark_of(os.getpid(), ended=True))

@@ -1,8 +1,8 @@
 """This machine as a cluster: submitit's LocalExecutor, in a separate session.
 
 submitit starts the processes of a job in the session of the caller. Ctrl-C or a closed terminal
-would end them there. Therefore a job begins with `rebench.launch.clusters.background`, which is
-the leader of a new session and calls submitit there.
+would end these processes. Therefore a job begins with `rebench.launch.clusters.background`, which
+is the leader of a new session and calls submitit there.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _started: Final[list[subprocess.Popen[bytes]]] = []
 
 
 class Local(Cluster):
-    """This machine. A job is a process, its number that of the process."""
+    """This machine. A job is a process; the job number is the process id."""
 
     name: ClassVar[str] = "local"
 
     def limits(self, options: SlurmOptions) -> Limits:
-        """Return the limits: the jobs that this machine has GPUs, or else cores, for."""
+        """Return the limits: as many jobs at once as this machine has GPUs or cores for."""
         return Limits(at_once=room(self.options(options)), largest=1)
 
     def preflight(self, options: SlurmOptions) -> None:
@@ -49,12 +49,12 @@ class Local(Cluster):
             find_device(options)
 
     def script(self, array: Array) -> str:
-        """Return the script that bash would run."""
+        """Return the script for bash."""
         return _script(array)
 
     def submit(self, array: Array) -> Sent:
-        """Start the process of a job; neither Ctrl-C nor a terminal that closes reaches it."""
-        from submitit.helpers import DelayedSubmission  # only submitting needs it
+        """Start the process of a job; neither Ctrl-C nor closing the terminal ends it."""
+        from submitit.helpers import DelayedSubmission  # here, because only `submit` needs it
 
         (task,) = array.tasks
         folder = array.submission.make_submitit_folder()
@@ -99,14 +99,14 @@ class Local(Cluster):
         return [job.job for job in own]
 
     def worker_lives(self, run: Path, me: Holder, holder: Holder) -> bool:  # noqa: ARG002
-        """Return whether its process runs, or on another host whether its job reported lately."""
+        """Return whether the holder runs; on another host, whether its job reported recently."""
         if (seen := runs(holder.process)) is not None:
             return seen
         return last_heard_s(run).get(holder.job, WORKER_SILENCE_S) < WORKER_SILENCE_S
 
 
 def room(options: SlurmOptions) -> int:
-    """Return the number of jobs that this machine has GPUs, or else cores, for."""
+    """Return the number of jobs that this machine can run at once: by GPUs, or by cores."""
     gpus, there = _gpus_of_a_job(options), len(visible_gpus())
     jobs = cores() // ((options.cpus_per_task or 1) * options.processes_per_job)
     if gpus and there >= gpus:

@@ -1,4 +1,4 @@
-"""SLURM as a cluster: submitit's SlurmExecutor submits the jobs, SLURM's commands tell of them."""
+"""SLURM as a cluster: submitit's SlurmExecutor submits jobs, SLURM's commands give their states."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ _SAME_NAME: Final = (
     *("cpus_per_task", "gres", "mem_per_cpu", "mail_user", "mail_type", "signal_delay_s"),
     "array_parallelism",
 )
-# How sbatch refuses too many jobs, or too large an array; or one job that asks for too much.
+# Messages of sbatch about too many jobs, too large an array, or a job with too large a request.
 _LIMIT: Final = re.compile(
     r"violates accounting/QOS policy|SubmitJob|Invalid job array|temporarily (unable|unavailable)"
 )
-# The environment variables of sbatch that are not named after their option. A variable counts
-# more than a line of the script.
+# The environment variables of sbatch that are not named after their option. A variable overrides a
+# line of the script.
 _OTHER_VARIABLES: Final = ("SBATCH_TIMELIMIT", "SBATCH_ARRAY_INX", "SBATCH_NO_REQUEUE")
 _IN_MB: Final = {"K": 1 / 1024, "": 1.0, "M": 1.0, "G": 1024.0, "T": 1024.0**2}
 # If SLURM ends a step for its memory, the state of the job is FAILED; only its log shows why.
 _UNCLEAR: Final = frozenset({"FAILED", "ENDED"})
 _OF_MEMORY: Final = re.compile(rb"exceeded memory limit|oom.kill event|: Out Of Memory\n")
 _LAST_WORDS: Final = 4096
-# States of a job that was ended by something else than its worker.
+# States of a job that SLURM or a user ended, not its worker.
 _ENDED_BY_SLURM: Final = frozenset({"PREEMPTED", "NODE_FAIL", "BOOT_FAIL", "CANCELLED", "REVOKED"})
 
 
@@ -95,13 +95,13 @@ class Slurm(Cluster):
         """Submit a job array, or a single job."""
         folder = array.submission.make_submitit_folder()
         jobs = _submit(array, folder)
-        # For people: the folder of submitit is private.
+        # A copy for people to read, because the folder of submitit is private.
         script = array.submission.folder / f"chunk.{array.chunk.number}.sbatch"
         script.write_text(jobs[0].paths.submission_file.read_text())
         return Sent(jobs=tuple(job.job_id for job in jobs))
 
     def hand_over(self, array: Array, jobs: Sequence[str]) -> None:
-        """Write the pickles that a dead submitter did not move into place; only its user may."""
+        """Write the pickles that a dead submitter did not move into place; only its user can."""
         from submitit.core.utils import JobPaths
         from submitit.helpers import DelayedSubmission
 
@@ -126,7 +126,7 @@ class Slurm(Cluster):
         done: Collection[str] | None,
         tell: Tell,
     ) -> list[JobView]:
-        """Return the jobs as the queue, accounting and the logs know them."""
+        """Return the jobs with their states, from the queue, accounting and the logs."""
         names = {job.clusters for job in jobs} if ask else set()
         queue = {
             (queued.name, int(queued.job.partition("_")[2] or 0)): queued
@@ -144,14 +144,14 @@ class Slurm(Cluster):
         return _as_accounted(seen, done, tell)
 
     def cancel(self, jobs: Sequence[JobView]) -> list[str]:
-        """Cancel jobs with scancel, those of each of several clusters together."""
+        """Cancel jobs with scancel: one command for each cluster that SLURM manages."""
         known = [job for job in jobs if job.state.name != "UNKNOWN"]
         for clusters in {job.clusters for job in known}:
             commands.cancel([job.job for job in known if job.clusters == clusters], clusters)
         return [job.job for job in known]
 
     def worker_lives(self, run: Path, me: Holder, holder: Holder) -> bool:  # noqa: ARG002
-        """Return whether its process belongs to this job, or the queue shows its job as live."""
+        """Return whether the holder's process runs in this job, or SLURM shows its job as live."""
         seen = runs(holder.process)
         if seen is False or (seen and (holder.job, holder.attempt) == (me.job, me.attempt)):
             return seen
@@ -159,11 +159,11 @@ class Slurm(Cluster):
         return commands.hides_jobs_of(holder.user) if state is None else JobState(state).live
 
     def worker_died(self, holder: Holder) -> bool:
-        """Return whether its job ended otherwise than by preemption, cancellation or node loss."""
+        """Return whether the holder's job ended without preemption, cancellation or node loss."""
         return commands.job_state(holder.job) not in _ENDED_BY_SLURM
 
     def can_requeue(self, job: str, *, told_to_end: bool) -> bool:
-        """Return whether the job runs; one that was cancelled or requeued already does not."""
+        """Return whether the job runs; a job that was already cancelled or requeued does not."""
         return not told_to_end or commands.job_state(job) == "RUNNING"
 
     def requeue(self, job: str, *, alone: bool) -> None:
@@ -190,7 +190,8 @@ def _submit(array: Array, folder: Path) -> list[Any]:
         setup=[*options.setup, f"test -O {owned} || exit 1"],
         stderr_to_stdout=True,
         wckey=None,
-        # Of several --output the last counts. Processes of a job may end long after each other.
+        # If --output occurs several times, the last one counts. The processes of a job may end at
+        # very different times.
         srun_args=["--output", log, "--wait=0", "--open-mode=append"],
         **flags,
     )
@@ -202,7 +203,7 @@ def _submit(array: Array, folder: Path) -> list[Any]:
             return list(executor.submit_array(list(array.tasks)))
     except (FailedJobError, FailedSubmissionError) as error:
         for left in folder.glob("*.pkl"):
-            if "_" not in left.name:  # no job's number
+            if "_" not in left.name:  # the name contains no job number
                 left.unlink()
         words = commands.own_words(str(error))
         raise (TooManyJobsError if _LIMIT.search(words) else ClusterError)(words) from error
@@ -214,7 +215,8 @@ def _submit(array: Array, folder: Path) -> list[Any]:
 def _flags(array: Array) -> dict[str, Any]:
     """Return the parameters of submitit that are options of sbatch."""
     options = array.options
-    # GPUs of a task are its own; those of the node are shared by all processes of the job.
+    # With gpus_per_task, each process has its own GPUs. With gpus_per_node, all processes of the
+    # job share the GPUs.
     gpus = "gpus_per_node" if options.processes_per_job > 1 else "gpus_per_task"
     extra: dict[str, Any] = {
         "clusters": options.clusters,
@@ -243,18 +245,18 @@ def _flags(array: Array) -> dict[str, Any]:
 
 
 def _text(value: Any) -> Any:
-    """Return the value for a line of the script, in which sbatch reads a backslash as an escape."""
+    """Return the value for the script; sbatch reads a backslash as an escape, so it is doubled."""
     return value.replace("\\", "\\\\") if isinstance(value, str) else value
 
 
 def _pattern(array: Array) -> str:
-    """Return the number of a job in SLURM's patterns for names of files."""
+    """Return the job number as SLURM's pattern for file names."""
     return "%A_%a" if len(array.tasks) > 1 else "%j"
 
 
 @contextlib.contextmanager
 def _environment(*, remove: Sequence[str] = (), **changes: str) -> Iterator[None]:
-    """Change the environment for a while: sbatch has no other way to see it."""
+    """Change the environment of this process temporarily, because sbatch inherits it."""
     before = dict(os.environ)
     for name in remove:
         os.environ.pop(name, None)
@@ -267,7 +269,7 @@ def _environment(*, remove: Sequence[str] = (), **changes: str) -> Iterator[None
 
 
 def _check_limits(options: SlurmOptions, nodes: Sequence[commands.Node], table: str) -> None:
-    """Raise if no node of the partition has the time, or none the memory."""
+    """Raise if no node of the partition allows the time, or if no node has the memory."""
     where = f"partition {options.partition or '(the default one)'}"
     longest = max((node.limit_min for node in nodes), default=float("inf"))
     if options.time_min > longest:
@@ -284,7 +286,7 @@ def _check_limits(options: SlurmOptions, nodes: Sequence[commands.Node], table: 
 
 
 def _memory_mb(options: SlurmOptions) -> float:
-    """Return the memory that a job asks of a node."""
+    """Return the memory that a job requests on a node."""
     if options.mem_per_cpu:
         number, unit = re.findall(r"(\d+)(\D?)", options.mem_per_cpu)[0]
         cores = (options.cpus_per_task or 1) * options.processes_per_job
@@ -295,9 +297,9 @@ def _memory_mb(options: SlurmOptions) -> float:
 def _state(
     line: commands.QueuedJob | None, *, is_sent: bool, asked: bool, hidden_of: str
 ) -> JobState:
-    """Return the state of a job by its line in the queue.
+    """Return the state of a job from its line in the queue.
 
-    The queue has no line about jobs that it hides: those of the user `hidden_of`.
+    If `hidden_of` is not empty, SLURM hides the jobs of this user, so the queue has no line.
     """
     if line is not None:
         return JobState(line.state, line.reason)
@@ -337,7 +339,7 @@ def _as_accounted(jobs: list[JobView], done: Collection[str] | None, tell: Tell)
 
 
 def _took_too_much(job: JobView) -> bool:
-    """Return whether SLURM's last words in the log of a job are that it ended it for its memory."""
+    """Return whether the end of a job's log says that SLURM ended the job for its memory."""
     with contextlib.suppress(OSError), open_file(Path(job.log)) as log:
         log.seek(max(0, log.seek(0, os.SEEK_END) - _LAST_WORDS))
         return _OF_MEMORY.search(log.read()) is not None
