@@ -84,7 +84,7 @@ class TableBlock:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A saved figure: its path without a suffix, and its caption. HTML carries its SVG inside."""
+    """A saved figure: its path without a suffix, and its caption. HTML pages contain its SVG."""
 
     path: Path
     caption: str
@@ -210,7 +210,8 @@ def _escape_html(text: str) -> str:
 
 # Characters that begin a block at the start of a line, and special characters within a line.
 _MARKS: Final = re.compile(r"^(?=(?:#+|[+-])(?:\s|$))|(?=[\\`*_|<>\[\]])")
-# Special characters of some dialects of Markdown, which a backslash does not escape in all.
+# Characters that are special in some dialects of Markdown. A backslash does not escape them in
+# every dialect, so they become HTML entities.
 _ENTITIES: Final = re.compile(r"[~$]|&(?=#|\w)")
 
 

@@ -66,7 +66,7 @@ def blocks_of(study: Study, figures: Path) -> list[Block]:
 
 
 def _results(rerankings: Sequence[Reranking]) -> list[Block]:
-    """Return the verdicts: of several comparisons with one table, their table and a summary."""
+    """Return the verdicts; several comparisons with the same table get a table and a summary."""
     blocks: list[Block] = []
     for group in alike(rerankings):
         if len(group) == 1:

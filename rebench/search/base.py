@@ -1,12 +1,12 @@
-"""Interface of a search algorithm: it asks for cells to train and gets their accuracies.
+"""Interface of a search algorithm: it selects cells to train and receives their accuracies.
 
 To add an algorithm, write one file in this folder with a class like those in `random` or
 `evolution`, decorated with `@register("name")`. Another package does the same, and names its module
 as an entry point of the group ``rebench.algorithms``. Budgets, cost, repeats, statistics, figures
-and the command line find it in the registry.
+and the command line use the registry.
 
 The algorithms are not taken from a library: those of Syne Tune are asynchronous schedulers over
-simulated workers, with several dozen dependencies. Here they run at the speed of the table.
+simulated workers, with several dozen dependencies. Here a run only reads the table, which is fast.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = [
 
 
 class Query(NamedTuple):
-    """A request to train one cell: its position in the space, and the fidelity's level."""
+    """A request to train one cell: its position in the space, and the level of the fidelity."""
 
     position: int
     level: int
@@ -49,9 +49,9 @@ class Problem:
 
     Attributes:
         space: the cells to choose from.
-        epochs: the epochs of each fidelity, ascending; a query's level counts in it.
-        signal: the level that algorithms of one fidelity search on.
-        scores: features of each cell before training, (cells, proxies), if there are any.
+        epochs: the epochs of each fidelity, ascending; the level of a query is a position in it.
+        signal: the level that algorithms with a single fidelity use.
+        scores: features of each cell that need no training here, (cells, proxies), or None.
     """
 
     space: SearchSpace
@@ -61,10 +61,10 @@ class Problem:
 
 
 class Searcher(ABC):
-    """State of an algorithm during a run. It may ask without end; the caller ends the run.
+    """State of an algorithm during a run. `ask` can always be called; the caller ends the run.
 
     Attributes:
-        name: the name it is registered by.
+        name: the registered name of the algorithm.
     """
 
     name: ClassVar[str]
@@ -104,7 +104,7 @@ def register(name: str) -> Callable[[AnySearcher], AnySearcher]:
 
 
 def algorithm_names() -> list[str]:
-    """Return the names of all algorithms: those in this package, then those of others."""
+    """Return the names of all algorithms: first those of this package, then those of others."""
     return list(_known())
 
 

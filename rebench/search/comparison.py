@@ -1,11 +1,11 @@
 """Comparison of algorithms on one table or two, from many runs of each: `compare`.
 
 The blocks of the rank statistics are repeats: run r of every algorithm, each with its own random
-stream. Two tables are searched over the cells that both have. Agreement is Kendall's tau between
-the algorithms' mean final accuracies. Three causes lower it without a difference between the
-tables: few repeats (tau's interval is a bootstrap over repeats), algorithms that are equally good,
-and seed noise. Reruns measure the last: the first table is resampled as with other seeds
-(`rebench.search.reruns`) and searched in the same way.
+stream. Two tables are searched over their common cells. Agreement is Kendall's tau between the
+algorithms' mean final accuracies. Three causes lower tau without a difference between the tables:
+few repeats (the interval of tau is a bootstrap over repeats), algorithms that are equally good, and
+seed noise. Reruns measure the effect of seed noise: the first table is resampled as if trained with
+other seeds (`rebench.search.reruns`), and searched in the same way.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Comparison(Drawable):
 
     @property
     def algorithms(self) -> list[str]:
-        """The algorithms, in the order they were given."""
+        """The algorithms, in the given order."""
         return list(self.runs)
 
     @functools.cached_property
@@ -77,14 +77,14 @@ class Comparison(Drawable):
         return ranks
 
     def final(self, algorithm: str) -> Floats:
-        """The final accuracies of one algorithm's answers, by repeat."""
+        """The final accuracies of one algorithm's answers, (repeats,), percent."""
         return self.finals[:, self.algorithms.index(algorithm)]
 
     def summary(self) -> pd.DataFrame:
         """Return mean, interval, spread and regret of final accuracy, best first.
 
-        `std` is the population's, as the benchmark's papers print it; `low` and `high` bound the
-        mean (95 %); regret is the distance to the table's optimum.
+        `std` is the population standard deviation, as in the benchmark's papers; `low` and `high`
+        bound the mean (95 %); regret is the distance to the table's optimum.
         """
         rows = []
         for name, finals in zip(self.algorithms, self.finals.T, strict=True):
@@ -105,7 +105,7 @@ class Comparison(Drawable):
         return pd.DataFrame(rows).sort_values("mean", ascending=False, ignore_index=True)
 
     def anytime(self, points: int = 60) -> pd.DataFrame:
-        """Return regret over the cost so far, on a grid common to all algorithms.
+        """Return regret as a function of the spent budget, on a common grid for all algorithms.
 
         The grid begins when every run has its first answer. Columns: algorithm, spent, regret
         (mean), low, high (95 % interval of the mean).
@@ -166,7 +166,7 @@ class OrderAgreement:
         swaps: pairs of algorithms in significantly different order: in each table the 95 %
             interval of the win probability excludes one half, on opposite sides.
         null_tau: tau between the first table and each of its reruns.
-        null_swaps: number of such pairs between the first table and each rerun.
+        null_swaps: number of pairs with significantly different order, for each rerun.
         p_value: probability that seed noise gives a tau as low or lower; None without reruns. Its
             smallest possible value is 1 / (1 + reruns).
     """
@@ -178,7 +178,7 @@ class OrderAgreement:
     p_value: float | None
 
     def row(self) -> dict[str, float | int | None]:
-        """Return the numbers under their names: the estimate, its interval, the seed baseline."""
+        """Return the estimate, its interval and the seed baseline, by name."""
         low, high = np.nanquantile(self.null_tau, _BAND) if self.null_tau else (np.nan, np.nan)
         return {
             "tau": self.tau.value, "low": self.tau.low, "high": self.tau.high,
@@ -189,13 +189,13 @@ class OrderAgreement:
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Compared(Drawable):
-    """The algorithms on one table, or on two tables with the agreement of these."""
+    """The algorithms on one table, or on two tables with the agreement of the two rankings."""
 
     results: tuple[Comparison, ...]
     agreement: OrderAgreement | None
-    """Of two tables and two algorithms or more."""
+    """Agreement of the rankings; None unless there are two tables and two algorithms or more."""
     reruns: tuple[Comparison, ...] = ()
-    """The same algorithms on resampled tables: the first one with other seeds."""
+    """The same algorithms on resampled tables: the first table as if trained with other seeds."""
 
     @property
     def split(self) -> str:
@@ -204,7 +204,7 @@ class Compared(Drawable):
 
     @property
     def tau(self) -> float:
-        """Kendall's tau between the two rankings of the algorithms; NaN of one table."""
+        """Kendall's tau between the two rankings of the algorithms; NaN if there is one table."""
         return self.agreement.tau.value if self.agreement else float("nan")
 
     @property
@@ -215,7 +215,7 @@ class Compared(Drawable):
     def frame(
         self, part: Callable[[Comparison], pd.DataFrame] = Comparison.summary
     ) -> pd.DataFrame:
-        """Return the rows of a part of every comparison, such as `Comparison.ranks`, by `table`."""
+        """Return the rows of `part`, such as `Comparison.ranks`, with the name of the table."""
         names = [result.table.name for result in self.results]
         stacked = pd.concat(list(map(part, self.results)), keys=names, names=["table"])
         return stacked.reset_index("table").reset_index(drop=True)
@@ -224,8 +224,8 @@ class Compared(Drawable):
         """Return the places that each algorithm gains from the first table to the last, most first.
 
         Columns: `algorithm`, `rank_before`, `rank_after` (average ranks), `profit` with its 95 %
-        interval over repeats (`low`, `high`), and with reruns `other_seeds_low` and
-        `other_seeds_high`: the range of 95 % of the reruns of the first table.
+        interval over repeats (`low`, `high`). With reruns, also `other_seeds_low` and
+        `other_seeds_high`: the range of the middle 95 % of the reruns of the first table.
         """
         before, after = self.results[0], self.results[-1]
         gained = before.repeat_ranks - after.repeat_ranks
@@ -241,10 +241,10 @@ class Compared(Drawable):
         return table.sort_values("profit", ascending=False, ignore_index=True)
 
     def verdict(self, asked_by: str = "reruns=20") -> list[str]:
-        """Return the finding, its numbers and the tables behind them, a sentence each.
+        """Return the finding, its numbers and the compared tables, as sentences.
 
         Args:
-            asked_by: the option that asks for reruns, named if there were none.
+            asked_by: the option for reruns, which a sentence names if there were no reruns.
         """
         first = self.results[0]
         names = " and ".join(result.table.name for result in self.results)
@@ -307,14 +307,14 @@ def compare(
     seed: Annotated[int, Between(0)] = 0,
     on_run: Callable[[SearchTable], None] | None = None,
 ) -> Compared:
-    """Run algorithms on one table, or on two over the cells of both, and compare them.
+    """Run algorithms on one table, or on the common cells of two tables, and compare them.
 
     Args:
-        tables: one or two, by name (NAME@RECIPE takes one recipe) or opened. Two are searched
-            in the same way: on validation accuracy only if both have it.
+        tables: one or two, by name (NAME@RECIPE takes one recipe) or opened. Two tables are
+            searched in the same way: on validation accuracy only if both have it.
         algorithms: registered names; all of them if empty.
         dataset: data set of the accuracies; the usual data set of the tables if None.
-        budget: budget of each run; that of the papers if None, at most the cost of all cells.
+        budget: budget of each run, at most the cost of all cells; if None, the papers' budget.
         repeats: independent runs of each algorithm.
         reruns: number of resampled tables to search, for the p-value.
         seed: seed of all random numbers.
@@ -351,12 +351,12 @@ def run_all(
 ) -> Comparison:
     """Run algorithms (all of them by default) on a table, `repeats` times each.
 
-    The budget is `paper_budget` if None; `seed` decides all runs; `on_run` is called with the table
-    after each of them, for progress.
+    If `budget` is None, it is `paper_budget`. `seed` decides all random draws. `on_run` is called
+    with the table after each run, for progress.
     """
     budget = budget or paper_budget(table)
     runs: dict[str, list[Trajectory]] = {}
-    # The matrices are small: several threads of BLAS wait for each other longer than they work.
+    # The matrices are so small that several threads of BLAS would be slower than one thread.
     with threadpool_limits(1, user_api="blas"):
         for name in algorithms or algorithm_names():
             runs[name] = []
@@ -378,10 +378,10 @@ def order_agreement(
     """Compare the rankings of the algorithms on two tables.
 
     Args:
-        first: algorithms on one table.
-        second: the same algorithms on another.
-        rng: source of the bootstrap.
-        reruns: the same on tables from `rerun_tables` of the first.
+        first: the algorithms on one table.
+        second: the same algorithms on another table.
+        rng: random generator of the bootstrap.
+        reruns: the same algorithms on tables that `rerun_tables` makes of the first table.
         draws: bootstrap draws.
     """
     means = [result.finals.mean(axis=0) for result in (first, second, *reruns)]
@@ -396,7 +396,7 @@ def order_agreement(
 
 
 def _taus(first: Floats, second: Floats) -> Floats:
-    """Return tau-b between means [..., algorithms]; NaN where one side is all ties."""
+    """Return tau-b between means [..., algorithms]; NaN where all means of a side are equal."""
     one, other = np.triu_indices(first.shape[-1], k=1)
     a, b = (np.sign(means[..., one] - means[..., other]) for means in (first, second))
     untied = (a != 0).sum(axis=-1) * (b != 0).sum(axis=-1)
@@ -431,11 +431,11 @@ def _swaps(first: Comparison, second: Comparison) -> pd.DataFrame:
 
 
 def win_probability(first: Floats, second: Floats, level: float = 0.95) -> Estimate:
-    """Return the probability that a run of the first beats one of the second; ties count half.
+    """Return the probability that a value of `first` exceeds a value of `second`; ties count half.
 
-    The estimate is the Mann-Whitney statistic over all pairs. Its interval is that of DeLong et
-    al. (Biometrics 1988) on the logit scale; where one sample wins every pair, the bound is the
-    exact binomial one for the smaller sample.
+    The estimate is the Mann-Whitney statistic over all pairs. Its interval follows DeLong et al.
+    (Biometrics 1988) on the logit scale. If one sample wins every pair, the bound is the exact
+    binomial bound for the smaller sample.
     """
     n, m = len(first), len(second)
     if not n or not m:
@@ -458,7 +458,7 @@ def win_probability(first: Floats, second: Floats, level: float = 0.95) -> Estim
 
 
 def friedman_p_value(scores: Floats) -> float:
-    """Return the p-value of Friedman's test that all columns of (blocks, algorithms) rank equally.
+    """Return Friedman's p-value of equal average ranks of all columns of (blocks, algorithms).
 
     With two algorithms it is the p-value of the sign test, which Friedman's test extends.
     """
@@ -475,9 +475,9 @@ def friedman_p_value(scores: Floats) -> float:
 
 
 def critical_difference(algorithms: int, blocks: int, alpha: float = 0.05) -> float:
-    """Nemenyi's critical difference of average ranks (Demsar, JMLR 2006, section 3.2.2).
+    """Return Nemenyi's critical difference of average ranks (Demsar, JMLR 2006, section 3.2.2).
 
-    A smaller difference of average ranks over `blocks` is not significant. It is 0 for one
+    A smaller difference of average ranks over `blocks` is not significant. The result is 0 for one
     algorithm.
     """
     if algorithms < 2:

@@ -1,4 +1,4 @@
-"""Regularised evolution (Real et al., AAAI 2019): the oldest dies, the best of a sample breeds."""
+"""Regularised evolution (Real et al., AAAI 2019): mutants of good cells replace old cells."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ __all__ = ["RegularisedEvolution"]
 class RegularisedEvolution(Searcher):
     """Regularised evolution with population 10 and sample 3, as in the benchmark's papers.
 
-    A mutant is any of the 24 one-edge changes, all alike. The authors' script draws a vertex first
-    and then one of its edges, which ends a little lower: `docs/explanation/search.md`.
+    A mutant is one of the 24 one-edge changes, with equal probability. The authors' script draws a
+    vertex first and then one of its edges. Its final accuracy is a little lower:
+    `docs/explanation/search.md`.
     """
 
     def __init__(
@@ -35,14 +36,14 @@ class RegularisedEvolution(Searcher):
         self.sample = sample
 
     def ask(self) -> Query:
-        """Return a random cell until the population is full, then a mutant of a sample's best."""
+        """Return a random cell until the population is full, then mutants of the best sampled cell."""
         if len(self.population) < self.size:
             return Query(self.space.sample(self.generator), self.problem.signal)
-        # With replacement, as the benchmark's released code draws its sample.
+        # Drawn with replacement, as in the benchmark's released code.
         drawn = (self.generator.random(self.sample) * self.size).astype(int)
         _, parent = max(self.population[place] for place in drawn)
         return Query(self.space.mutate(parent, self.generator), self.problem.signal)
 
     def tell(self, query: Query, value: float) -> None:
-        """Add the child; the oldest leaves."""
+        """Add the new cell to the population, and remove the oldest cell."""
         self.population.append((value, query.position))

@@ -1,4 +1,4 @@
-"""Local search (White et al., UAI 2021): climb to a local optimum, then start again elsewhere."""
+"""Local search (White et al., UAI 2021): climb to a local optimum, then start at a new cell."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ __all__ = ["LocalSearch"]
 class LocalSearch(Searcher):
     """Hill climbing over one-edge changes with random restarts; no cell is trained twice.
 
-    It moves to the first neighbour that improves ("query until lower"), and restarts where none
-    does. A cell that was trained before is not trained again.
+    The search moves to the first better neighbour ("query until lower"), and restarts if no
+    neighbour is better. A cell that was trained before is not trained again.
     """
 
     def __init__(self, problem: Problem, generator: np.random.Generator) -> None:
@@ -26,7 +26,7 @@ class LocalSearch(Searcher):
         self.untried: list[int] = []
 
     def ask(self) -> Query:
-        """Return the next neighbour that is not known yet, or a new start."""
+        """Return the next neighbour that was not trained yet, or a new random cell."""
         while self.untried:
             position = self.untried.pop()
             if position not in self.known:
@@ -37,7 +37,7 @@ class LocalSearch(Searcher):
         return Query(self._new_start(), self.problem.signal)
 
     def tell(self, query: Query, value: float) -> None:
-        """Remember the value, and move there if it is higher."""
+        """Store the accuracy, and move to the cell if it is better."""
         self.known[query.position] = value
         if value > self.height:
             self._climb(query.position)

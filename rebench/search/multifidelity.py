@@ -1,8 +1,9 @@
 """Hyperband (Li et al., JMLR 2018) and BOHB (Falkner et al., ICML 2018) on a table's fidelities.
 
-The rungs are the epochs of the table, not powers of a free factor: the number of cells that survive
-a rung keeps the epochs per rung equal. A run of more epochs in the table is a separate run (the
-benchmark's schedule depends on its length), so a promoted cell costs its full training.
+The rungs are the numbers of epochs in the table, not powers of a factor that one can choose. So
+many cells survive a rung that every rung costs the same total number of epochs. A run with more
+epochs in the table is a separate run, because the learning-rate schedule depends on its length. So
+a promoted cell is charged its full training.
 """
 
 from __future__ import annotations
@@ -33,15 +34,15 @@ class Hyperband(Searcher):
         self._next = next(self._steps)
 
     def ask(self) -> Query:
-        """Return the next cell of the bracket in progress."""
+        """Return the next cell of the current bracket."""
         return self._next
 
     def tell(self, query: Query, value: float) -> None:  # noqa: ARG002 - the bracket knows
-        """Go on with the bracket."""
+        """Pass the accuracy to the current bracket."""
         self._next = self._steps.send(value)
 
     def propose(self) -> int:
-        """Return a cell to start a bracket with."""
+        """Return a new cell for the first rung of a bracket."""
         return self.space.sample(self.generator)
 
     def _brackets(self) -> Generator[Query, float, None]:
@@ -67,10 +68,10 @@ class Bohb(Hyperband):
 
     The settings are the benchmark's: 4 samples per proposal, no random fraction; the best 15 % are
     the good cells, and the densities are those of the highest fidelity with enough observations.
-    The kernel is Aitchison and Aitken's for categories, its bandwidth the normal reference rule on
-    the categorical variance, at most 4/5 (where it is uniform). The released code applies that
-    rule to the operations' numbers, which are only names, and allows bandwidths above 1: it then
-    never keeps an observed operation, and does no better than random search.
+    The kernel is Aitchison and Aitken's for categories. Its bandwidth is the normal reference rule
+    on the categorical variance, at most 4/5 (there the kernel is uniform). The released code
+    applies this rule to the numbers of the operations, which have no order, and allows bandwidths
+    above 1. It then never keeps an observed operation, and is no better than random search.
     """
 
     def __init__(
@@ -90,12 +91,12 @@ class Bohb(Hyperband):
         super().__init__(problem, generator)
 
     def tell(self, query: Query, value: float) -> None:
-        """Remember, then go on with the bracket."""
+        """Store the accuracy for the densities, and pass it to the current bracket."""
         self.told[query.level].append((value, query.position))
         super().tell(query, value)
 
     def propose(self) -> int:
-        """Return the sample at which the good density most exceeds the bad one."""
+        """Return the sample with the largest ratio of the good density to the bad density."""
         fewest = len(EDGES) + 1
         rich = [told for told in self.told if len(told) >= fewest + 2]
         if not rich or self.generator.random() < self.random_fraction:
@@ -109,7 +110,7 @@ class Bohb(Hyperband):
         return self._nearest(ops[int(np.argmax(ratio))])
 
     def _nearest(self, ops: NDArray[np.int64]) -> int:
-        """Return the cell of the space with the most of these operations (at random among them)."""
+        """Return the cell that shares the most of these operations; ties are broken at random."""
         if self.space.is_whole:
             return self.space.position_of(ops)
         shared = (self.space.ops == ops).sum(1)
@@ -128,7 +129,7 @@ class _Density:
         self.width = np.clip(width, _NARROWEST, _WIDEST)
 
     def draw(self, count: int, generator: np.random.Generator) -> NDArray[np.int64]:
-        """Return (count, 6) operations: an observed cell's, each kept or drawn from the others."""
+        """Return operations (count, 6): of an observed cell, each kept or replaced at random."""
         kept = self.ops[(generator.random(count) * len(self.ops)).astype(int)]
         moved = generator.random(kept.shape) < self.width
         shift = (generator.random(kept.shape) * (_KINDS - 1)).astype(int) + 1

@@ -16,14 +16,13 @@ __all__ = ["PredictorGuided"]
 class PredictorGuided(Searcher):
     """A Bayesian predictor on path encodings proposes batches by independent Thompson sampling.
 
-    As in BANANAS, the first cells are random. Then a predictor is fitted to all accuracies so far;
-    candidates are mutants of the best cells and random cells; and the candidates with the highest
-    draws from their predictive distributions are trained. This repeats for every batch. Unlike
-    BANANAS, the predictor is scikit-learn's Bayesian ridge regression on operations and paths,
-    fitted to the ranks of the accuracies, not an ensemble of networks. On this space it ranks as
-    well as a Gaussian process or a forest from 20 to 150 cells, and fits in milliseconds. Features
-    known before training (`Problem.scores`), such as proxies of trained networks, are added as
-    ranks.
+    As in BANANAS, the first cells are random. Then a predictor is fitted to all accuracies so far.
+    Candidates are mutants of the best cells and random cells. The candidates with the highest draws
+    from their predictive distributions are trained. This repeats for every batch. Unlike BANANAS,
+    the predictor is scikit-learn's Bayesian ridge regression on operations and paths, fitted to the
+    ranks of the accuracies, not an ensemble of networks. With 20 to 150 known cells of this space,
+    it ranks as well as a Gaussian process or a forest, and a fit takes milliseconds. Features known
+    before training (`Problem.scores`), such as proxies of trained networks, are added as ranks.
     """
 
     def __init__(
@@ -57,7 +56,7 @@ class PredictorGuided(Searcher):
         return Query(self.queue.pop(), self.problem.signal)
 
     def tell(self, query: Query, value: float) -> None:
-        """Remember the value for the next fit."""
+        """Store the accuracy for the next fit."""
         self.told.append((value, query.position))
 
     def _choose(self) -> list[int]:
@@ -69,7 +68,7 @@ class PredictorGuided(Searcher):
         ranks = np.empty(len(values))
         ranks[order] = np.arange(len(values)) / len(values)
         pool = self._pool(positions[order[::-1]])
-        # For small inputs scikit-learn's checks take long, compared with the arithmetic.
+        # For small inputs scikit-learn's checks would take longer than the arithmetic.
         with sklearn.config_context(assume_finite=True, skip_parameter_validation=True):
             model = BayesianRidge().fit(self.features[positions], ranks)
             mean, deviation = model.predict(self.features[pool], return_std=True)

@@ -1,11 +1,11 @@
-"""Training-free rankings of cells, and how well they do on a table.
+"""Training-free rankings of cells, and their rank correlation with the accuracies of a table.
 
 Parameters and FLOPs are the baselines that every table of proxies must show; the path statistics
-are those of `cells`. Gradient norm, SNIP, SynFlow and NASWOT need a network and one batch: networks
-are `TinyNet` with PyTorch's default init, as the benchmark's, and each cell is scored on one
-initialisation from its own stream of the seed. Gradient norm and SNIP rank as published in networks
-of several cells a stage only; the figures are in `docs/explanation/search.md`. torch is imported
-when the first cell is scored.
+are those of `cells`. Gradient norm, SNIP, SynFlow and NASWOT need a network and one batch. Networks
+are `TinyNet` with PyTorch's default init, as in the benchmark. Each cell is scored on one
+initialisation, whose seed depends on the cell's index. Gradient norm and SNIP agree with their
+published rankings only in networks with several cells per stage; the figures are in
+`docs/explanation/search.md`. torch is imported when the first cell is scored.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ __all__ = [
 Floats: TypeAlias = NDArray[np.float64]
 
 
-_CONVOLUTIONS: Final = np.arange(4)  # on a path
+_CONVOLUTIONS: Final = np.arange(4)  # numbers of convolutions on a path
 
 # name -> the score of each of the 15,625 cells; higher ranks better
 PROXIES: Final[
@@ -85,7 +85,7 @@ def rank_correlation(scores: ArrayLike, accuracy: ArrayLike) -> dict[str, float]
 
     Args:
         scores: one value a cell.
-        accuracy: of the same cells (see `rebench.analysis.Paired.of_values`), one value a cell.
+        accuracy: accuracies of the same cells, in a form of `rebench.analysis.Paired.of_values`.
     """
     paired = Paired.of_values(_rankable(scores), accuracy)
     first, second, n = paired.before.means, paired.after.means, len(paired)
@@ -108,14 +108,14 @@ def rank_correlation(scores: ArrayLike, accuracy: ArrayLike) -> dict[str, float]
 def rate_proxies(table: SearchTable, scores: Mapping[str, ArrayLike] | None = None) -> pd.DataFrame:
     """Return the rank correlation of each proxy with a table's final accuracies, best first.
 
-    `answer` is the mean final accuracy of the cells with the proxy's highest score, the result of a
-    choice by the proxy; `tied` is their number. `published` is the correlation of
-    `PROXY_SPEARMAN`, a column only if the data set and `scores` have published values.
+    `answer` is the mean final accuracy of the cells with the highest score, which a choice by the
+    proxy gives; `tied` is their number. `published` is the correlation of `PROXY_SPEARMAN`, a
+    column only if the data set and `scores` have published values.
 
     Args:
         table: table of the final accuracies.
-        scores: further proxies by name, as of `net_proxy_scores`: a value for each cell, by
-            benchmark index where they are a series, else in the order of the table's cells.
+        scores: further proxies by name, such as the result of `net_proxy_scores`. A series is
+            matched by benchmark index; an array has the order of the table's cells.
     """
     columns: dict[str, ArrayLike] = {
         name: proxy_scores(name, table.space, table.dataset) for name in PROXIES
@@ -143,7 +143,7 @@ def rate_proxies(table: SearchTable, scores: Mapping[str, ArrayLike] | None = No
 
 
 def _rankable(scores: ArrayLike) -> ArrayLike:
-    """Finite scores: -inf, of a cell that a proxy can tell nothing about, is below the lowest."""
+    """Return finite scores: -inf (no score for a cell) becomes a value below the lowest score."""
     values = np.asarray(scores, dtype=np.float64)
     lowest = values[np.isfinite(values)].min(initial=0.0)
     values = np.where(np.isneginf(values), lowest - 1, values)
@@ -169,7 +169,7 @@ def image_batch(
 
 
 def init_seed(seed: int, index: int) -> int:
-    """Return the seed of torch's generator that a cell's network is initialised from."""
+    """Return the seed of torch's generator for the initialisation of a cell's network."""
     return int(np.random.SeedSequence((seed, index)).generate_state(1, np.uint32)[0])
 
 
@@ -188,19 +188,19 @@ def net_proxy_scores(
 ) -> dict[str, Floats]:
     """Return each proxy's score of each cell; higher is expected to be better.
 
-    A cell that a proxy cannot tell anything about (no flow, a singular kernel) gets -inf.
+    A cell that a proxy cannot score (no flow, a singular kernel) gets -inf.
 
     Args:
-        names: among `NET_PROXIES`.
+        names: names from `NET_PROXIES`.
         indices: benchmark indices of the cells.
         images: normalised batch, (n, 3, height, width).
-        labels: its classes, (n,).
+        labels: the classes of the images, (n,).
         seed: each cell's initialisation comes from (seed, index).
-        channels: of the network's first stage.
-        cells_per_stage: of the network.
-        classes: of the data set.
-        trained: each cell's network, by its index, in place of an untrained one.
-        on_cell: called with each index when it is done, for progress.
+        channels: channels of the network's first stage.
+        cells_per_stage: cells in each stage of the network.
+        classes: number of classes of the data set.
+        trained: cell index -> trained network to score; if None, untrained networks are scored.
+        on_cell: called with the index of each cell that was scored, for progress.
     """
     import torch
 
@@ -244,7 +244,7 @@ def knowing(
     images: torch.Tensor,
     labels: torch.Tensor,
 ) -> list[SearchTable]:
-    """Return the tables of the cells in `trained`, with proxies of these networks as features."""
+    """Return the tables restricted to the cells in `trained`, with their proxies as features."""
     found = [table.restrict(trained) for table in tables]
     indices = found[0].space.indices.tolist()
     scores = net_proxy_scores(NET_PROXIES, indices, images, labels, trained=trained)

@@ -1,4 +1,4 @@
-"""Random search: the baseline that every table must show."""
+"""Random search: the baseline of every comparison."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["RandomSearch"]
 
 @register("random")
 class RandomSearch(Searcher):
-    """Train cells drawn uniformly, with replacement, on the signal's epochs."""
+    """Train cells drawn uniformly, with replacement, for the epochs of the signal."""
 
     def ask(self) -> Query:
         """Return a random cell."""

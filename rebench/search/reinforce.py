@@ -1,4 +1,4 @@
-"""REINFORCE (Williams, 1992; Zoph and Le, 2017): a policy over the six edges, by its gradient."""
+"""REINFORCE (Williams, 1992; Zoph and Le, 2017): policy gradient for the six edges."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _BETA1, _BETA2, _EPSILON = 0.9, 0.999, 1e-8
 
 @register("reinforce")
 class Reinforce(Searcher):
-    """Policy gradient: one softmax over the operations of each edge, Adam, moving-average baseline.
+    """Policy gradient with a softmax for the operations of each edge, Adam and a baseline.
 
-    The settings are the benchmark's: learning rate 0.01, baseline momentum 0.9. On a restricted
-    space the policy is conditioned on the cells in it, and the gradient is that of the conditioned
-    policy: indicator of the drawn cell minus its expectation, which on the whole space is the
-    usual softmax gradient.
+    The settings are the benchmark's: learning rate 0.01, moving-average baseline with momentum 0.9.
+    On a restricted space the policy is conditioned on the cells of the space. Its gradient is the
+    indicator of the drawn cell minus the expected indicator. On the whole space this is the usual
+    softmax gradient.
     """
 
     def __init__(

@@ -34,8 +34,8 @@ _PAPER_EPOCHS = 12
 class Budget:
     """Budget of a run, either in simulated seconds or in evaluations.
 
-    An evaluation is one run at the signal's epochs; a run of other epochs costs in proportion.
-    A training that does not finish within the budget does not count.
+    An evaluation is one run with the epochs of the signal; the cost of other runs is proportional
+    to their epochs. A training that does not finish within the budget does not count.
     """
 
     seconds: float | None = None
@@ -49,12 +49,12 @@ class Budget:
 
     @property
     def limit(self) -> float:
-        """The amount."""
+        """Size of the budget, in `unit`."""
         return float(self.seconds if self.seconds is not None else self.evaluations or 0.0)
 
     @property
     def unit(self) -> str:
-        """Unit of the amount."""
+        """Unit of `limit`."""
         return "seconds" if self.seconds is not None else "evaluations"
 
     def __str__(self) -> str:
@@ -87,7 +87,7 @@ class Trajectory:
     Attributes:
         positions: the cell that was trained.
         clock: the cost so far when it finished.
-        answers: the cell that would be answered then: the best told at the highest fidelity told.
+        answers: the answer at that time: the best cell so far at the highest fidelity so far.
     """
 
     positions: NDArray[np.int64]

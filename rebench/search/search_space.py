@@ -1,8 +1,8 @@
-"""The cells an algorithm may choose from: the whole space, or the sample a table covers.
+"""The cells that an algorithm may choose from: the whole space, or the cells of a table.
 
-Algorithms name a cell by its *position* in the space, 0 to n - 1. On a sample, the neighbours of
-a cell are the cells at the least Hamming distance that the sample holds, so that local moves stay
-local moves however thin the sample is; on the whole space these are its 24 one-edge changes.
+Algorithms name a cell by its *position* in the space, 0 to n - 1. On a sample, the neighbours of a
+cell are the other cells at the smallest Hamming distance in the sample, so even a small sample has
+local moves. On the whole space the neighbours are the 24 one-edge changes.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class SearchSpace:
 
     @functools.cached_property
     def _one_edge_changes(self) -> NDArray[np.int64]:
-        """Positions of every cell's 24 one-edge changes, (n, 24); -1 where not in the space."""
+        """Positions of every cell's 24 one-edge changes, (n, 24); -1: not in the space."""
         shifts = np.arange(1, len(OP_NAMES))
         ops = self.ops[:, :, None]
         changed = (ops + shifts) % len(OP_NAMES) - ops
@@ -125,7 +125,7 @@ class SearchSpace:
     def mutants(
         self, positions: NDArray[np.int64], generator: np.random.Generator
     ) -> NDArray[np.int64]:
-        """Return a mutant of each position, with the draws of one `mutate` after the other."""
+        """Return a mutant of each position, with the same draws as a loop over `mutate`."""
         if not self.is_whole:
             return np.array([self.mutate(position, generator) for position in positions.tolist()])
         near = self._one_edge_changes
@@ -140,8 +140,9 @@ class SearchSpace:
     def path_encoding(self) -> NDArray[np.float64]:
         """Which operation sequences lead from input to output, (n, 4 + 16 + 64).
 
-        The path encoding of BANANAS (White et al., AAAI 2021). Sequences through `none` are no
-        paths; the two routes of two edges share their indicators, as paths have no names.
+        The path encoding of BANANAS (White et al., AAAI 2021). A sequence that contains `none` is
+        not a path. The two routes with two edges share their indicators, because a path is only a
+        sequence of operations.
         """
         kinds = len(OP_NAMES) - 1
         columns = [np.zeros((len(self), kinds**length)) for length in (1, 2, 3)]
@@ -154,7 +155,7 @@ class SearchSpace:
 
     @functools.cached_property
     def features(self) -> NDArray[np.float64]:
-        """One-hot operations and path encoding side by side, (n, 114)."""
+        """One-hot operations, then the path encoding, (n, 114)."""
         return np.hstack([self.one_hot, self.path_encoding])
 
 

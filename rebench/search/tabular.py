@@ -1,8 +1,9 @@
 """Tables to search on: the signal, the cost and the final accuracy of each cell.
 
-`search_table` makes one of a table, `search_tables` makes two that are searched in the same way.
-Tables differ: one without validation accuracy is searched on test accuracy, for instance. So each
-has a protocol line that names the signal, the final accuracy and the unit of the budget.
+`search_table` converts a table. `search_tables` converts one or two tables that are searched in the
+same way. Tables differ: for example, a table without validation accuracy is searched on test
+accuracy. So each search table has a line, its protocol, that names the signal, the final accuracy
+and the unit of the budget.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ __all__ = [
 
 Floats: TypeAlias = NDArray[np.float64]
 
-# The training with a data set's validation accuracy, and the test split that papers report.
+# Data set -> name of its training run with validation accuracy, and the test split that papers
+# report.
 _SPLITS: Final = {
     "cifar10": ("cifar10-valid", "ori-test"),
     "cifar100": ("cifar100", "x-test"),
@@ -44,7 +46,7 @@ _SPLITS: Final = {
 }
 _VALIDATION: Final = "x-valid"
 
-# By default a curve is looked at after its whole length, a third of it, and a ninth.
+# By default the fidelities of a curve are its whole length, a third of the length, and a ninth.
 _ETA: Final = 3
 _RUNGS: Final = 3
 
@@ -66,12 +68,12 @@ class Fidelity:
 
     @functools.cached_property
     def cost(self) -> list[float] | None:
-        """The seconds as a list, which is quicker to look single values up in."""
+        """The seconds as a list, which is faster to index than an array."""
         return None if self.seconds is None else self.seconds.tolist()
 
     @functools.cached_property
     def packed(self) -> list[tuple[float, ...]]:
-        """The accuracies of each cell's seeds, without the missing ones."""
+        """The accuracies of each cell's seeds, without missing seeds."""
         present = ~np.isnan(self.accuracy)
         return [tuple(row[mask].tolist()) for row, mask in zip(self.accuracy, present, strict=True)]
 
@@ -79,13 +81,13 @@ class Fidelity:
 @checked
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SearchTable:
-    """A table that algorithms can be replayed on.
+    """A table on which algorithms can be replayed.
 
     Attributes:
         name: name in tables and figures.
         dataset: the data set.
-        space: the cells it covers.
-        fidelities: by ascending epochs; algorithms of one fidelity search on the first.
+        space: the cells of the table.
+        fidelities: in the order of their epochs; algorithms with one fidelity use the first.
         tested: final accuracy of an answer, percent, (cells, seeds); NaN for a missing seed.
         searched_on: description of the signal.
         reported: description of `tested`.
@@ -135,7 +137,7 @@ class SearchTable:
 
     @property
     def best(self) -> float:
-        """The optimum: the best final accuracy among the cells."""
+        """The best final accuracy of a cell."""
         return float(self.final.max())
 
     @property
@@ -149,7 +151,7 @@ class SearchTable:
 
     @checked
     def restrict(self, indices: Iterable[int]) -> SearchTable:
-        """Return the table of the cells with a benchmark index among `indices`."""
+        """Return the table restricted to the cells with these benchmark indices."""
         wanted = np.fromiter(indices, dtype=np.int64)
         rows = np.flatnonzero(np.isin(self.space.indices, wanted))
         if not rows.size:
@@ -194,19 +196,19 @@ def search_table(
 
     Args:
         table: table of the final accuracies: published, re-trained or generated.
-        dataset: ``cifar10``, ``cifar100``, ``ImageNet16-120``, or any other that the table holds.
+        dataset: ``cifar10``, ``cifar100``, ``ImageNet16-120``, or another data set of the table.
         name: name of the result; the table's name by default.
-        signal: another table to search on, such as the published one with its short runs and
-            times, for a re-trained table that has neither.
+        signal: another table that gives the signal. For example, a re-trained table without short
+            runs and times can use those of the published table.
         times: another table that gives the times, if the table has none or was trained on several
             kinds of machines.
-        validation: search on the validation split where there is one; False searches on the test
-            split even so, to compare with a table that has no other.
-        epochs: the fidelities to offer, all that there are by default. NATS-Bench's protocol
-            knows 12 epochs and fewer only.
-        curve: fidelities are epochs of one run's curve, as in the benchmark authors' protocol for
-            Hyperband and BOHB, instead of separate runs: `epochs` of the shortest run that is
-            long enough, by default all of it, a third and a ninth.
+        validation: whether to search on the validation split if the table has it. False searches on
+            the test split, to compare with a table that has only a test split.
+        epochs: the numbers of epochs of the fidelities; all in the table by default. The protocol
+            of NATS-Bench uses at most 12 epochs.
+        curve: whether fidelities are epochs of one run's curve instead of separate runs, as in the
+            benchmark authors' protocol for Hyperband and BOHB. They are `epochs` of the shortest
+            run that is long enough: by default its whole length, a third and a ninth.
     """
     name = name or table.name
     shown_in = signal or table
@@ -257,14 +259,14 @@ def search_tables(
     epochs: Collection[int] | None = None,
     curve: bool = False,
 ) -> list[SearchTable]:
-    """Return one table to search, or two with the same signal over the cells of both.
+    """Return one table to search, or two with the same signal, restricted to their common cells.
 
     Args:
         given: tables by name, opened, or as `SearchTable`.
         dataset: data set of the accuracies; the usual data set of the tables if None.
         recipe: recipe to take from tables with several recipes.
-        on_test: search on test accuracy although every table has validation.
-        signal: another table to search on; this and the rest as in `search_table`.
+        on_test: whether to search on test accuracy even if every table has validation accuracy.
+        signal: another table that gives the signal, as in `search_table`.
         times: another table that gives the times.
         epochs: the fidelities to offer.
         curve: fidelities are epochs of one run's curve.
@@ -287,7 +289,7 @@ def search_tables(
         name = dataset or _common_dataset(opened)
         validation = not on_test and all(validation_keys(signal or table, name) for table in opened)
         names = [table.name if isinstance(table, Table) else str(table) for table in given]
-        if len(set(names)) < len(names):  # two recipes of one name
+        if len(set(names)) < len(names):  # recipes of the same table
             names = [
                 f"{table.name}@{table.recipe}" if table.recipe else table.name for table in opened
             ]
@@ -308,7 +310,7 @@ def _common_dataset(tables: Sequence[Table]) -> str:
     """Return the usual data set among those of every table."""
     held = [{key.dataset for key in table.keys} for table in tables]
     common = set.intersection(*held)
-    if not common:  # one may have validation accuracies of the other's data set
+    if not common:  # the names may differ: cifar10, cifar10-valid
         trained = [{name for name in _SPLITS if validation_keys(table, name)} for table in tables]
         common = set.intersection(*map(set.union, held, trained))
     if not common:
@@ -368,7 +370,7 @@ def _of_epochs(keys: list[Key], name: str, epochs: Collection[int] | None) -> li
 def _along_curve(
     table: Table, keys: list[Key], epochs: Collection[int] | None
 ) -> list[tuple[Key, int, Floats]]:
-    """Return accuracies [cell, seed] after some epochs of the shortest run that has them."""
+    """Return accuracies [cell, seed] after some epochs of the shortest run that is long enough."""
     asked = sorted(set(epochs or ()))
     long_enough = [key for key in keys if not asked or key.epochs >= asked[-1]]
     if not long_enough or (asked and asked[0] < 1):
@@ -411,10 +413,10 @@ def _finite(accuracy: Floats) -> Floats:
 
 
 def _seconds(table: Table, shown: Key, cells: NDArray[np.int64], share: float) -> Floats | None:
-    """Return the cost of a share of the training and one pass over the shown split, if known.
+    """Return the cost of a share of the training plus one pass over the `shown` split, if known.
 
-    The benchmark's package charges a simulated evaluation in this way. Without times per pass the
-    cost is the share of the run's seconds.
+    The benchmark's package charges a simulated evaluation in this way. If the times per pass are
+    unknown, the cost is this share of the run's seconds.
     """
     train = shown._replace(split="train")
     if train in table.keys and shown in table.keys:

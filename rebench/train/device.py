@@ -74,7 +74,7 @@ def peak_memory_mib(device: torch.device) -> float:
     with contextlib.suppress(OSError):
         if known := re.search(r"VmHWM:\s*(\d+)", (_PROCESS / "status").read_text()):
             return round(int(known[1]) / 2**10, 1)
-    # macOS counts in bytes, other systems in KiB.
+    # The unit is a byte on macOS, and a KiB on other systems.
     unit = 2**20 if sys.platform == "darwin" else 2**10
     return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit, 1)
 

@@ -125,7 +125,7 @@ class StackRun:
         return [self._report(copy, metrics[copy]) for copy in racing]
 
     def checkpoints(self, data_digest: str) -> list[Checkpoint]:
-        """Return the state of every trial; the run can resume from these at this step."""
+        """Return checkpoints of every trial, from which the run can resume at this step."""
         states, momenta = self._stack.states(), self._stack.momenta()
         loss, correct = self._steps.loss.tolist(), self._steps.correct.tolist()
         return [

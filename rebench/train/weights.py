@@ -274,7 +274,7 @@ def _trial(cell: Cell | int | str, fields: Mapping[str, Any]) -> Trial:
 
 
 def _half(value: torch.Tensor) -> torch.Tensor:
-    """Return a kernel in half precision if its values fit; other tensors are small and stay."""
+    """Return a kernel in half precision if its values fit; other (small) tensors stay unchanged."""
     narrow = value.half() if value.dim() > 1 else value
     return narrow if torch.isfinite(narrow).all() else value
 

@@ -44,7 +44,8 @@ _SEEDS = "#8a8a8a"
 _PERCENTS = (100, 50, 20, 10, 5, 2, 1, 0.5, 0.2, 0.1)
 # More points than this are drawn as an image inside the vector figure.
 _VECTOR_POINTS = 3000
-# Of more rankings than this the values do not fit into a column's width: their colours do.
+# With more rankings than this, values do not fit into the width of a column: only colours are
+# shown.
 _WRITTEN = 12
 _KEY_LETTERS = 64
 _NAME_LETTERS = 20
@@ -55,7 +56,7 @@ def draw_reranking(reranking: Reranking) -> Drawing:
     """Draw figure 4: accuracies, gaps between cells, and tau over K (as `draw_curve`)."""
     figure, (left, right, below) = mosaic("ab", "cc", height_in=3.7)
     data = [_scatter(left, reranking), _gap_histogram(right, reranking)]
-    right.set_box_aspect(1)  # as high as the panel next to it
+    right.set_box_aspect(1)  # the same height as the panel next to it
     data.append(_tau_curve(below, reranking))
     key_above(below)
     return figure.with_data(pd.concat(data, ignore_index=True))
@@ -122,7 +123,7 @@ def draw_tau_matrix(pairs: pd.DataFrame, title: str = "") -> Drawing:
     )
     key = textwrap.wrap(numbered, _KEY_LETTERS, break_long_words=False, break_on_hyphens=False)
     figure, [[axes]] = new_figure(height_in=0.7 + 0.12 * len(key) + 0.21 * max(len(names), 4))
-    # Equal agreement has one colour in every figure: the scale is tau's own.
+    # The colour scale is the range of tau, so equal values have the same colour in every figure.
     low = min(0.0, float(np.nanmin(values)))
     written = len(names) <= _WRITTEN
     image = heat_map(axes, values, (low, 1.0), written=written)
@@ -215,10 +216,10 @@ def _gap_histogram(axes: Axes, reranking: Reranking) -> pd.DataFrame:
 
 
 def _pairs_by_gap(means: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """Count the pairs of cells by their gap, in bins from 0 of which the last has its right edge.
+    """Count the pairs of cells by their gap, in bins from 0; only the last contains its right edge.
 
-    Exact for any number of cells: a gap below t is a neighbour within t in the sorted means, so no
-    pair is ever written out.
+    The count is exact for any number of cells. Pairs are counted in the sorted means by binary
+    search, without a list of pairs.
     """
     ordered, places = np.sort(means), np.arange(1, len(means) + 1)
     reach = np.append(edges[1:-1] - TIE_WIDTH, edges[-1] + TIE_WIDTH)
@@ -227,7 +228,7 @@ def _pairs_by_gap(means: np.ndarray, edges: np.ndarray) -> np.ndarray:
 
 
 def _sensible_range(values: np.ndarray) -> tuple[float, float]:
-    """Axis limits that show nearly all cells: the few that failed to train would hide the rest."""
+    """Return axis limits that show nearly all cells; the few cells that failed may be outside."""
     high = float(values.max())
     low = float(np.quantile(values, 0.02)) if len(values) >= 100 else float(values.min())
     margin = max(0.04 * (high - low), 0.05)

@@ -92,9 +92,10 @@ def ranks_figure(results: Sequence[Comparison]) -> Drawing:
 
 
 def _label_plainly(axis: Axis) -> None:
-    """Write the numbers of a logarithmic axis in full, within two decades also 2 and 5.
+    """Write the numbers of a logarithmic axis in full; below two decades, also label 2 and 5.
 
-    A range below a factor of 5 has ticks at equal distances, because it can lie between 2 and 5.
+    A range below a factor of 5 has ticks at equal distances, because it may contain none of 1, 2,
+    5.
     """
     plain = StrMethodFormatter("{x:g}")
     low, high = axis.get_view_interval()

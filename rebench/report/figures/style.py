@@ -37,8 +37,8 @@ __all__ = [
     "styled",
 ]
 
-# Okabe and Ito's palette: distinct for all common kinds of colour blindness, and in grey, without
-# its yellow, which is too pale for lines on white.
+# Okabe and Ito's palette, distinct for all common kinds of colour blindness and in grey. Its yellow
+# is omitted, because it is too pale for lines on white.
 COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 # Series also differ by marker, so that figures can be read without colours.
 MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X")
@@ -60,7 +60,7 @@ _FILE: Final = Path(__file__).with_name("house.mplstyle")
 STYLE: Final = mpl.rc_params_from_file(_FILE, use_default_template=False)
 STYLE["axes.prop_cycle"] = cycler(color=list(COLOURS))
 
-# Points that an entry of a legend takes in addition to its letters, and points of a letter.
+# Width of a legend's entry without its letters, and width of a letter, in points.
 _ENTRY_PT: Final = 24.0
 _LETTER_PT: Final = 3.7
 _TICKS_PT: Final = 26.0
@@ -143,7 +143,8 @@ def mosaic(
     """Return a figure and its panels, laid out as in ``"ab", "cc"``; several have letters.
 
     The heights of the rows are equal, or have the given ratios. Panels have a common left edge;
-    rows after the first `aligned`, which may have long tick labels, have their own.
+    the rows after the first `aligned` rows have separate left edges, because their tick labels may
+    be long.
     """
     figure = Drawing(figsize=(COLUMN_IN, height_in), layout="constrained")
     heights = np.ones(len(rows)) if ratios is None else np.asarray(ratios)
@@ -164,7 +165,7 @@ def mosaic(
 
 
 def series_style(number: int) -> dict[str, Any]:
-    """Return colour and marker of the series with a number; the first 49 pairs are distinct."""
+    """Return the colour and the marker of series `number`; the first 49 pairs are distinct."""
     turn, at = divmod(number, len(COLOURS))
     return {"color": COLOURS[at], "marker": MARKERS[(at + turn) % len(MARKERS)]}
 
