@@ -36,7 +36,7 @@ class RegularisedEvolution(Searcher):
         self.sample = sample
 
     def ask(self) -> Query:
-        """Return a random cell until the population is full, then mutants of the best sampled cell."""
+        """Return a random cell until the population is full, then a mutant of a good cell."""
         if len(self.population) < self.size:
             return Query(self.space.sample(self.generator), self.problem.signal)
         # Drawn with replacement, as in the benchmark's released code.
