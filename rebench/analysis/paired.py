@@ -403,10 +403,10 @@ def _check_labels(first: pd.Index, second: pd.Index) -> None:
     for (name, index), (other, its) in (named, named[::-1]):
         if len(double := index[index.duplicated()].unique()):
             raise InputError(
-                f"{name} holds more than one row of {_cells(double)}; keep one of each"
+                f"{name} contains more than one row of {_cells(double)}; keep one of each"
             )
         if len(lacking := its.difference(index)):
             raise InputError(
-                f"{name} lacks {_cells(lacking)}, which {other} holds: compare the cells that all "
-                "tables hold"
+                f"{name} lacks {_cells(lacking)}, which {other} contains: compare the cells that "
+                "all tables contain"
             )

@@ -32,7 +32,7 @@ __all__ = ["READERS", "check_official"]
 Array = np.ndarray[Any, Any]
 
 _CIFAR_SIDE: Final = 32
-_CIFAR_ROWS: Final = 10_000  # in each of the official batches of CIFAR-10
+_CIFAR_ROWS: Final = 10_000  # rows in each official batch of CIFAR-10
 _IMAGENET16_ROWS: Final = 1_281_167 + 50_000
 _IDX_SIDE: Final = 28
 _IDX_IMAGES, _IDX_LABELS = 0x803, 0x801

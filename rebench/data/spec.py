@@ -34,7 +34,7 @@ BENCHMARK: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         "ImageNet16-120": ("ImageNet16-120", "halved"),
     }
 )
-"""Names of the benchmark's training sets -> (data set, split)."""
+"""The benchmark's name of a training set -> (data set, split)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,7 @@ def plan(
         rule: a recipe, such as ``topology(degree=target)``; ``exact`` is `topology-exact`.
         base: the network, or its plan, for which `base_lr` was tuned; default `model`.
         base_lr: the learning rate of the base; default the rate in `rule`, otherwise 0.1.
-        weight_decay: of every parameter; None leaves it to the optimiser.
+        weight_decay: weight decay of every parameter; None leaves it to the optimiser.
         opaque: treatment of nodes with unknown paths, as in `read_network`.
         batch: inputs and a target for `one-step`, which uses the networks' current weights.
         loss: for `one-step`: a function of output and target that returns a scalar.

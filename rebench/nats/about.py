@@ -34,7 +34,7 @@ class Exported:
 
 
 def marker(choice: Choice) -> dict[str, object]:
-    """Return the short form: origins, recipes, whether any value is generated, the version."""
+    """Return the short form: origins, recipes, the version, and if any value is generated."""
     origins = [table.origin for table in choice.tables]
     return {
         "origin": " and ".join(origins),
@@ -54,11 +54,11 @@ def written(
     force: bool,
     notes: tuple[str, ...] = (),
 ) -> Iterator[Path]:
-    """Yield a path to write to; without an error it becomes `out`, and its JSON is written."""
+    """Yield a temporary path; if no error is raised, move it to `out` and write the JSON file."""
     if out.exists() and not force:
         raise InputError(f"{out} exists; give another name, or --force to replace it")
     if not cells:
-        raise MissingDataError("the tables hold no cell to export")
+        raise MissingDataError("the tables contain no cell to export")
     unfinished = out.with_name(f"{out.name}.unfinished")
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -71,7 +71,7 @@ def written(
     except OSError as error:
         raise StoreError(f"cannot write {out}: {error.strerror or error}") from error
     finally:
-        with contextlib.suppress(OSError):  # or it would hide the first error
+        with contextlib.suppress(OSError):  # a second error would hide the first error
             _remove(unfinished)
 
 

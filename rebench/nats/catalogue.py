@@ -14,14 +14,14 @@ __all__ = ["PUBLISHED", "SURFACES", "Published", "fetchable"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """A benchmark of others: who published it, and a file that a program can fetch, if any.
+    """A benchmark of others: its authors, and a file that a program can fetch, if there is one.
 
     Attributes:
-        url: where the file is.
+        url: address of the file.
         largest_bytes: largest size of the file.
         by_hand: instructions for people, if a program cannot fetch the file.
-        wheel: the pinned wheel of the package index that holds it, if one does.
-        is_surface: whether it holds accuracies at many learning rates.
+        wheel: the pinned wheel of the package index that contains the benchmark, if there is one.
+        is_surface: whether the benchmark has accuracies at many learning rates.
     """
 
     cite: str

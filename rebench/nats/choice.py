@@ -1,4 +1,4 @@
-"""Choice of the table for each cell: the re-trained table if it has a record, or the other."""
+"""Choice of the table for each cell: re-trained if it has a record, otherwise published."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Choice:
 
     Args:
         published: the benchmark's table.
-        retrained: a run's table; of two it answers where it has a record.
+        retrained: a run's table; where it has a record, it has priority over `published`.
     """
 
     @checked
@@ -34,17 +34,17 @@ class Choice:
 
     @functools.cached_property
     def keys(self) -> tuple[Key, ...]:
-        """The (data set, split, epochs) that any table holds."""
+        """The (data set, split, epochs) that at least one table contains."""
         return tuple(dict.fromkeys(key for table in self.tables for key in table.keys))
 
     @functools.cached_property
     def epochs(self) -> tuple[int, ...]:
-        """The numbers of epochs that any table holds."""
+        """The numbers of epochs that at least one table contains."""
         return tuple(sorted({key.epochs for key in self.keys}))
 
     @functools.cached_property
     def datasets(self) -> tuple[str, ...]:
-        """The data sets that any table holds."""
+        """The data sets that at least one table contains."""
         return tuple(dict.fromkeys(key.dataset for key in self.keys))
 
     @property
@@ -54,7 +54,7 @@ class Choice:
 
     @functools.cached_property
     def cells(self) -> NDArray[np.int64]:
-        """Cells with any value in any table."""
+        """Indices of the cells with at least one value in at least one table."""
         trainings = {(key.dataset, key.epochs) for key in self.keys}
         held = [self.which(*training) >= 0 for training in trainings]
         return np.flatnonzero(np.any(held, axis=0))

@@ -1,4 +1,4 @@
-"""Downloads of large files over HTTP: resumed after a break, bounded, complete or absent.
+"""Downloads of large files over HTTP: resumable, limited in size, and complete or absent.
 
 The bytes that arrived stay in ``.NAME.part`` next to the file until it is complete, with the
 server's mark of its version (ETag or date). Only the same version is resumed. The length must be
@@ -61,7 +61,7 @@ def download(
         largest_bytes: largest size that is accepted.
         on_progress: called with the number of bytes that arrived and with their total.
     """
-    import pooch  # with its network stack, needed only here
+    import pooch  # imported here, because it loads its network code
 
     _check_url(url)
     part = target.with_name(f".{target.name}.part")
@@ -102,7 +102,7 @@ def _fetch_part(url: str, part: Path, largest_bytes: int, on_progress: _OnProgre
         if isinstance(error, urllib.error.HTTPError):
             error.close()
             if kept and error.code == http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
-                _drop(part)  # it is longer than the file
+                _drop(part)  # the part is longer than the file
                 return _fetch_part(url, part, largest_bytes, on_progress)
             raise MissingDataError(f"{url}: {error.code} {problem}") from error
         more = f"; {kept} bytes are kept: the same command resumes" if kept else ""
@@ -122,10 +122,10 @@ def _request_rest(url: str, part: Path, largest_bytes: int, on_progress: _OnProg
         if response.status == http.HTTPStatus.PARTIAL_CONTENT:
             extent = _RANGE.fullmatch(told.get("Content-Range", ""))
             if extent is None or int(extent[1]) != done:
-                raise http.client.HTTPException(f"a part that was not asked for, not {done}-")
+                raise http.client.HTTPException(f"got other bytes than the requested {done}-")
             total = int(extent[2])
         else:
-            _drop(part)  # before its mark changes: a mark belongs to bytes of its version
+            _drop(part)  # first drop the bytes of the old version, then store the new mark
             length = told.get("Content-Length", "")
             if not length.isdecimal():
                 raise MissingDataError(

@@ -24,11 +24,11 @@ from rebench.nats.packaged import cell_states
 __all__ = ["export_nats", "export_pth"]
 
 _LATENCY: Final = "a latency that was not measured is [-1.0], which the package reads as none"
-# Its memo opcodes have explicit places, which every cell can use again.
+# The memo opcodes of this protocol have explicit positions, which every cell can use again.
 _PROTOCOL: Final = 2
-# Cells in one compressed block, at 53 kB a cell without curves: bzip2's blocks have 900 kB.
+# Cells in one compressed block: 16 x 53 kB (a cell without curves) fill a 900 kB block of bzip2.
 _BLOCK_CELLS: Final = 16
-# Names of the benchmark's two trainings in a .pth file.
+# Names of the benchmark's two training lengths in a .pth file, with their epochs.
 _TRAININGS: Final = {"less": "12", "full": "200"}
 # Header of torch's files before version 1.6.
 _TORCH: Final = (
@@ -54,15 +54,15 @@ def export_nats(
     """Write every cell that has values, as a ``-simple`` folder or as one file.
 
     ``nats_bench.create(out, "tss", fast_mode=True)`` opens the folder, ``fast_mode=False`` the
-    file. A cell or a data set without values has no entry. A metric that the package requires and
-    the tables do not have is NaN (see `rebench.nats.packaged`).
+    file. A cell or a data set without values has no entry. A metric is NaN if the package requires
+    it but the tables do not have it (see `rebench.nats.packaged`).
 
     Args:
-        choice: which tables answer.
+        choice: the tables to export.
         out: the folder to write, or the ``.pickle.pbz2`` file.
         one_file: write one file instead of a folder.
         force: replace `out` where it exists.
-        on_progress: called with how many cells were written since the last call.
+        on_progress: called with the number of cells that were written since the last call.
     """
     cells = choice.cells.tolist()
     form = "NATS-Bench's topology space, " + ("one file" if one_file else "one file a cell")
@@ -82,21 +82,21 @@ def export_pth(
 ) -> Exported:
     """Write the file that ``nas_201_api.NASBench201API(out)`` opens.
 
-    Its trainings are of 12 and of 200 epochs; one that the tables do not hold is there without
-    trials, and trainings of other lengths are omitted.
+    The file has trainings of 12 and of 200 epochs. If the tables do not have one of them, it is in
+    the file without trials. Trainings of other lengths are omitted.
     """
     carried = {int(hp) for hp in _TRAININGS.values()}
     other = " and ".join(map(str, sorted(set(choice.epochs) - carried)))
     if carried.isdisjoint(choice.epochs):
         raise InputError(
-            f"a .pth file holds trainings of 12 and of 200 epochs, and the tables hold {other}: "
+            f"a .pth file has trainings of 12 and of 200 epochs, and the tables have {other}: "
             f"nothing is written. --for-search puts the longest training in their place; "
             f"`rebench export nats` writes any"
         )
     lacking = [name for name, hp in _TRAININGS.items() if int(hp) not in choice.epochs]
     notes = (
         _LATENCY,
-        *(f"'{name}' holds no trials: the tables have none of {_TRAININGS[name]} epochs"
+        *(f"'{name}' has no trials: the tables have none of {_TRAININGS[name]} epochs"
           for name in lacking),
         *([f"trainings of {other} epochs are omitted"] if other else []),
     )  # fmt: skip
@@ -109,7 +109,7 @@ def export_pth(
         for part in _TORCH:
             pickle.dump(part, stream, _PROTOCOL)
         stream.writelines(_space(choice, _trainings, on_progress))
-        pickle.dump([], stream, _PROTOCOL)  # the keys of its tensors
+        pickle.dump([], stream, _PROTOCOL)  # the keys of the file's tensors: none
     return Exported(path=out, cells=len(cells), missing=SPACE_SIZE - len(cells))
 
 

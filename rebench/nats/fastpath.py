@@ -20,14 +20,14 @@ from rebench.tables.table import Table
 
 __all__ = ["Values", "eval_order"]
 
-# Splits of the package's words, by data set; other data sets are like CIFAR-100.
+# Data set -> (the package's word, our split); other data sets are like CIFAR-100.
 _WORDS: Final = {
     "cifar10-valid": (("valid", "x-valid"), ("test", "ori-test")),
     "cifar10": (("test", "ori-test"),),
 }
 _OTHER_WORDS: Final = (("valid", "x-valid"), ("test", "x-test"), ("valtest", "ori-test"))
 
-# The benchmark's short training, which another script evaluated.
+# Epochs of the benchmark's short training, which a separate script evaluated.
 _SHORT_EPOCHS: Final = 12
 
 
@@ -52,7 +52,8 @@ class Values:
         }
         self._any = next(iter(self._groups.values()))
         words = _WORDS.get(dataset, _OTHER_WORDS)
-        # Means over unknown seeds belong to no trial: they are answers for the mean over trials.
+        # Means over unknown seeds belong to no trial. They are returned if the mean over trials is
+        # requested.
         self._of_means = {
             word: table.group(dataset, split, epochs)
             for word, split in words
@@ -63,7 +64,8 @@ class Values:
             for word, split in (("train", "train"), *words)
             if split in self._groups
         }
-        # The package's answers need the training metrics, and a validation for cifar10-valid.
+        # The package's answers need the training metrics and, for cifar10-valid, the validation
+        # metrics.
         required = {"train", "x-valid"} if dataset == "cifar10-valid" else {"train"}
         self._complete = required <= held and all(
             group.seeds == self._any.seeds and np.array_equal(group.present, self._any.present)
@@ -72,7 +74,7 @@ class Values:
 
     @property
     def has_training(self) -> bool:
-        """Whether the table holds metrics on the training images."""
+        """Whether the table has metrics on the training images."""
         return "train" in self._groups
 
     @functools.cached_property
@@ -87,8 +89,9 @@ class Values:
     def is_plain(self, split: str) -> NDArray[np.bool_]:
         """Return the cells for which `mean_accuracy` and the costs are the package's answers.
 
-        The package raises an error if a trial lacks the split, or lacks its times and has those of
-        another split. For costs that disagree it has its rule.
+        The package raises an error if a trial lacks the split, or if it lacks the times of this
+        split but has those of another split. If the costs of trials differ, the package uses a
+        special rule.
         """
         group = self._groups.get(split)
         if group is None:
@@ -110,9 +113,9 @@ class Values:
     def more_info(
         self, index: int, is_random: bool | int, comment: str | None
     ) -> dict[str, Any] | None:
-        """Return the package's ``get_more_info``, or None where its code must answer.
+        """Return the result of the package's ``get_more_info``, or None if its own code must run.
 
-        A table without training metrics answers with the metrics that it has. `comment` is the
+        If a table has no training metrics, the result contains its other metrics. `comment` is the
         package's remark on CIFAR-10.
         """
         if self.has_training and not self._complete:
@@ -137,11 +140,11 @@ class Values:
                 f"{word}-all-time": seconds if timed else None,
             }
             if comment is not None and "comment" not in info:
-                info["comment"] = comment  # between training and evaluations
+                info["comment"] = comment  # after training, before evaluations
         return info or None
 
     def means_info(self, index: int) -> dict[str, Any]:
-        """Return the metrics of splits with means over seeds only."""
+        """Return the metrics of the splits that have only means over seeds."""
         info: dict[str, Any] = {}
         for word, group in self._of_means.items():
             if group.n[index]:
@@ -154,11 +157,11 @@ class Values:
         return info
 
     def lacks(self, name: str) -> bool:
-        """Return whether a metric is of a split without runs in the table."""
+        """Return whether a metric belongs to a split that has no runs in the table."""
         return name.partition("-")[0] not in self._trials and name != "comment"
 
     def cost_info(self, index: int) -> dict[str, Any]:
-        """Return the package's ``get_cost_info``."""
+        """Return the result of the package's ``get_cost_info``."""
         latency = float(self._any.latency[index])
         info: dict[str, Any] = {
             "flops": float(self.flops[index]),
@@ -192,7 +195,7 @@ class Values:
 
     @functools.cached_property
     def _costs_agree(self) -> NDArray[np.bool_]:
-        """Whether all trials of a cell agree about the cost of the network."""
+        """Mask [cells]: whether all trials of a cell have the same network cost."""
         group = self._any
         agree = np.ones(len(group.present), dtype=bool)
         for name in ("mflops", "params_m"):

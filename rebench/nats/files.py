@@ -26,12 +26,12 @@ __all__ = ["LARGEST_BYTES", "CellResults", "decompress", "file_index", "read_res
 _NAME: Final = re.compile(r"(\d{1,6})\.pickle\.p?bz2", re.ASCII)
 _EPOCHS: Final = re.compile(r"0*[1-9]\d{0,4}", re.ASCII)
 
-# A record weighs 326 kB, four times its compressed size, and the list of cells 1.4 MB; a record
-# with its weights up to 200 MB.
+# A record has 326 kB, four times its compressed size; the list of cells has 1.4 MB. A record with
+# weights has up to 200 MB.
 _SMALL_BYTES: Final = 2**21
 LARGEST_BYTES: Final = 512 * 2**20
 _LARGEST_RATIO: Final = 8
-# The benchmark's largest record holds 17 trials, 2,460 epochs together.
+# The benchmark's largest record contains 17 trials with 2,460 epochs in total.
 _MOST_CURVE_EPOCHS: Final = 50_000
 
 
@@ -99,11 +99,11 @@ def _trials(content: Any, index: int) -> Iterator[tuple[int, int, str, int, Mapp
     for hp, results in _mapping(content, "the file").items():
         epochs = _epochs(hp)
         if epochs in seen:
-            raise ValueError(f"{epochs} epochs are there twice")
+            raise ValueError(f"{epochs} epochs occur twice")
         seen.add(epochs)
         text = _mapping(results, "results")["arch_str"]
         if (results["arch_index"], text) != (index, str(Cell.from_index(index))):
-            raise ValueError(f"it holds cell {shown(results['arch_index'])}, {shown(text)}")
+            raise ValueError(f"it contains cell {shown(results['arch_index'])}, {shown(text)}")
         held = _mapping(results["all_results"], "all_results")
         for dataset, seeds in _mapping(results["dataset_seed"], "dataset_seed").items():
             if dataset not in BENCHMARK:
@@ -120,7 +120,7 @@ def _trials(content: Any, index: int) -> Iterator[tuple[int, int, str, int, Mapp
 
 def _mapping(value: Any, what: str) -> Mapping[Any, Any]:
     if not isinstance(value, Mapping):
-        raise TypeError(f"{what}: {shown(value)} where a dict must be")
+        raise TypeError(f"{what}: expected a dict, got {shown(value)}")
     return value
 
 
@@ -188,7 +188,7 @@ def _within(column: str, numbers: list[Any]) -> list[Any]:
     """Return the numbers of a column after its checks; None is a missing measurement."""
     rule = RULES[column]
     for number in numbers:
-        # A loss that is not a number is that of a run which diverged.
+        # NaN is valid for a loss: it means that the run diverged.
         if number is not None and not rule.least <= number <= rule.most:
             if column == "loss" and math.isnan(number):
                 continue
@@ -201,7 +201,7 @@ def _within(column: str, numbers: list[Any]) -> list[Any]:
 def _number(value: Any) -> float:
     no_number = isinstance(value, bool | np.complexfloating)
     if no_number or not isinstance(value, float | int | np.number):
-        raise TypeError(f"{shown(value)} where a number must be")
+        raise TypeError(f"expected a number, got {shown(value)}")
     return float(value)
 
 
@@ -214,9 +214,9 @@ def _latency_s(measured: Any) -> float:
     if measured is None or (isinstance(measured, list) and not measured):
         return math.nan
     if not isinstance(measured, list):
-        raise TypeError(f"latency: {shown(measured)} where a list must be")
+        raise TypeError(f"latency: expected a list, got {shown(measured)}")
     mean = sum(map(_number, measured)) / len(measured)
     if mean > RULES["latency_s"].most:
         raise ValueError(f"latency must be {RULES['latency_s'].rule}, got {mean}")
-    # The package writes -1 where none was measured.
+    # The package writes -1 if no latency was measured.
     return mean if mean > 0 else math.nan

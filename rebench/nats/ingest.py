@@ -69,7 +69,7 @@ def ingested(path: Path, rows: pd.DataFrame, curves: Path | None = None) -> Inge
 
 @dataclass(frozen=True, slots=True)
 class _Member:
-    """One file of the benchmark, on its own or inside a tar."""
+    """One file of the benchmark, in a folder or inside a tar."""
 
     path: Path
     name: str
@@ -116,20 +116,20 @@ def ingest(
         source: the ``NATS-tss-v1_0-*-simple`` folder, its ``.tar``, the ``-full`` folder, or a
             long table (see `read_long_file`).
         out: the Parquet file to write.
-        jobs: processes that read, one a core by default.
+        jobs: number of processes that read; by default, the number of cores.
         curves: also write the per-epoch curves, to a second file next to `out`.
-        epochs: after how many epochs a file's means were taken (see `read_long_file`).
+        epochs: number of epochs of the means in a file (see `read_long_file`).
         fractions: whether a file's accuracies are shares of 1, not percent.
-        naming: other names of a file's columns, and values that all its rows share.
+        naming: other names of a file's columns, and constant values for all rows.
         on_start: called once with the number of cells that will be read.
-        on_progress: called with how many cells were read since the last call.
+        on_progress: called with the number of cells that were read since the last call.
     """
     _check_places(source, out)
     if source.suffix in (*TEXTS, ".parquet"):
         frame = read_long_file(source, epochs=epochs, fractions=fractions, naming=naming)
         if "recipe" in frame.columns and not naming:
             raise InputError(
-                f"{source} holds re-trained results; it needs no ingest, ask it directly"
+                f"{source} contains re-trained results; it needs no ingest: use it directly"
             )
         out.parent.mkdir(parents=True, exist_ok=True)
         if "recipe" in frame.columns:
@@ -171,7 +171,7 @@ def ingest_surface(surface: str, source: Path, out: Path) -> Ingested:
     """Write the files of a published surface as one table.
 
     Args:
-        surface: its name, one of `SURFACES`.
+        surface: name of the surface, one of `SURFACES`.
         source: the folder of its files.
         out: the Parquet file to write.
     """
@@ -197,16 +197,16 @@ def _members(source: Path) -> dict[int, _Member]:
     for member in _tar_members(source) if source.is_file() else _folder_members(source):
         index = file_index(member.name)
         if index is not None and index in found:
-            raise InputError(f"{source} holds cell {index} twice: {member.name}")
+            raise InputError(f"{source} contains cell {index} twice: {member.name}")
         if index is not None:
             found[index] = member
     if not found:
         raise InputError(
-            f"{source} holds no NNNNNN.pickle.pbz2 files; SRC is the folder "
+            f"{source} contains no NNNNNN.pickle.pbz2 files; SRC is the folder "
             f"NATS-tss-v1_0-3ffb9-simple (or -full), its .tar, or a .csv or .parquet table"
         )
     if max(found) >= SPACE_SIZE:
-        raise InputError(f"{source} holds a cell {max(found)}; the topology space ends at 15624")
+        raise InputError(f"{source} contains a cell {max(found)}; the topology space ends at 15624")
     return dict(sorted(found.items()))
 
 
@@ -240,7 +240,7 @@ def _tar_members(archive: Path) -> list[_Member]:
 def _parts(members: dict[int, _Member], work: Path, *, curves: bool) -> Iterator[_Part]:
     for _, cells in itertools.groupby(members.items(), lambda cell: cell[0] // _PART_CELLS):
         held = tuple(cells)
-        # Parts of other files, or of another version, have other names.
+        # The name of a part depends on its files and on the version of the format.
         told = (_FORMAT, [(index, m.name, m.size, m.modified_ns) for index, m in held])
         rows = work / f"{hashlib.sha256(repr(told).encode()).hexdigest()}.parquet"
         yield _Part(held, rows, curves_path(rows) if curves else None)

@@ -1,10 +1,11 @@
-"""JAHS-Bench-201: random configurations of all cells at continuous rates, with other settings.
+"""JAHS-Bench-201: random configurations of cells, with continuous learning rates and settings.
 
 Bansal, Stoll, Janowski, Zela, Hutter (NeurIPS 2022). It is published as pickled frames of pandas
-1.3, which pandas itself makes CSV or Parquet of (the page on import and export has the lines): a
-file a data set, a row per configuration and epoch. Its operations are Op1..Op6 on the edges 1<-0,
-2<-0, 3<-0, 2<-1, 3<-1, 3<-2 (sorted by source, unlike architecture strings), and 0..4 are skip,
-none, 3x3, 1x1 and pooling: the lists ``EDGE_LIST`` and ``OP_NAMES`` of its code, version 1.1.0.
+1.3, one file per data set, with a row per configuration and epoch. The user converts them to CSV or
+Parquet with pandas (the page on import and export shows how). Its operations are Op1..Op6 on the
+edges 1<-0, 2<-0, 3<-0, 2<-1, 3<-1, 3<-2 (sorted by source, unlike architecture strings), and 0..4
+are skip, none, 3x3, 1x1 and pooling: the lists ``EDGE_LIST`` and ``OP_NAMES`` of its code, version
+1.1.0.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _OPS: Final = np.array([SKIP, NONE, CONV_3X3, CONV_1X1, AVG_POOL])
 _OP_NAMES: Final = tuple(f"Op{edge}" for edge in range(1, 7))
 _ACCURACIES: Final = {"train": "train-acc", "x-valid": "valid-acc", "ori-test": "test-acc"}
 
-# Our names of its columns; the rules of our columns apply.
+# Our names of the benchmark's columns; values are checked by the rules of our columns.
 _OURS: Final = {
     "epoch": "epochs", "LearningRate": "learning_rate", "WeightDecay": "weight_decay",
     "W": "channels", "N": "cells_per_stage", "Resolution": "resolution",
@@ -52,7 +53,7 @@ _RULES: Final = {
 def read_jahs(source: Path) -> pd.DataFrame:
     """Return the configurations after their last epoch, a row per configuration and split.
 
-    A configuration's runs are numbered by `seed`, from 0: their seeds are not told.
+    The seeds of a configuration's runs are unknown: the column `seed` numbers the runs from 0.
 
     Args:
         source: the folder with a ``TASK.parquet`` or ``TASK.csv`` for any of `TASKS`.
@@ -61,7 +62,7 @@ def read_jahs(source: Path) -> pd.DataFrame:
     parts = [_last_epochs(file) for file in files if file.is_file()]
     if not parts:
         raise MissingDataError(
-            f"{source} holds none of {', '.join(f'{task}.parquet' for task in TASKS)} (or .csv); "
+            f"{source} has none of {', '.join(f'{task}.parquet' for task in TASKS)} (or .csv); "
             f"JAHS-Bench-201 is published as pickles, and the page on import and export has the "
             f"lines of pandas that write these files of them"
         )

@@ -1,9 +1,10 @@
 """NAS-HPO-Bench-II: the cells without 1x1 convolutions at eight rates and six batch sizes.
 
-Hirose, Yoshinari, Shirakawa (ACML 2021). ``cellinfo.pkl`` says which codes are one network (by a
-hash), ``bench12.pkl`` holds a dict per metric by (hash, rate, batch size, seed). A code's digits
-are the edges in the order of architecture strings, as its training code builds them. The values of
-200 epochs in ``avgaccs200.pkl`` are predictions of a surrogate, not trainings, and are not read.
+Hirose, Yoshinari, Shirakawa (ACML 2021). ``cellinfo.pkl`` gives the hash of each code; codes with
+the same hash are the same network. ``bench12.pkl`` contains, for each metric, a dict with the keys
+(hash, rate, batch size, seed). A code's digits are the edges in the order of architecture strings,
+as its training code builds them. The values of 200 epochs in ``avgaccs200.pkl`` are predictions of
+a surrogate, not trainings, and are not read.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ __all__ = ["read_nas_hpo_bench"]
 _EPOCHS: Final = 12
 _CODE: Final = re.compile(r"([0-3])\|([0-3])([0-3])\|([0-3])([0-3])([0-3])", re.ASCII)
 _OPS: Final = (CONV_3X3, AVG_POOL, SKIP, NONE)
-# Published: 232 MB together.
+# Largest accepted size of each file; the published files have 232 MB in total.
 _LARGEST_BYTES: Final = {"cellinfo.pkl": 64 * 2**20, "bench12.pkl": 2**30}
 _MOST_MEMORY: Final = 8 * 2**30
 _SPLITS: Final = {"train": "train", "valid": "x-valid", "test": "ori-test"}
@@ -73,7 +74,7 @@ def _read_cells(folder: Path) -> dict[int, str]:
     """Return the hash of every cell by its index."""
     path = folder / "cellinfo.pkl"
     with bounded_memory(str(path), most_bytes=_MOST_MEMORY):
-        told = _dict(_load(path), f"{path}: what it holds").get("hash")
+        told = _dict(_load(path), f"{path}").get("hash")
     cells: dict[int, str] = {}
     for code, value in _dict(told, f"{path}: hash").items():
         match = _CODE.fullmatch(code) if type(code) is str else None
@@ -96,7 +97,7 @@ def _load(path: Path) -> Any:
             data = stream.read(largest + 1)
     except FileNotFoundError as error:
         raise MissingDataError(
-            f"no {path.name} in {path.parent}; FOLDER holds {' and '.join(_LARGEST_BYTES)} of "
+            f"no {path.name} in {path.parent}; FOLDER contains {' and '.join(_LARGEST_BYTES)} of "
             f"NAS-HPO-Bench-II (`rebench table fetch nas-hpo-bench-ii` says where to get them)"
         ) from error
     except OSError as error:
@@ -110,13 +111,14 @@ def _load(path: Path) -> Any:
 
 def _runs(bench: Any, hashes: Mapping[str, int], what: str) -> pd.DataFrame:
     """Return setting and metrics of every run, checked by the rules of our columns."""
-    held = _dict(bench, f"{what}: what it holds")
+    held = _dict(bench, what)
     metrics = {f"{split}_acc_{_EPOCHS - 1}": "accuracy" for split in _SPLITS}
     metrics |= dict.fromkeys(_TIMES, "seconds")
     told = {name: _dict(held.get(name), f"{what}: {name}") for name in metrics}
     keys: list[Any] = list(told[f"train_acc_{_EPOCHS - 1}"])
     for name, values in told.items():
-        # Dicts made of one frame have the same keys in the same order; others are not read.
+        # Dicts made from one data frame have the same keys in the same order; other dicts are
+        # refused.
         if list(values) != keys:
             raise UnsafeFileError(
                 f"{what}: {name} has other runs than train_acc_11, or in another order"
@@ -124,7 +126,7 @@ def _runs(bench: Any, hashes: Mapping[str, int], what: str) -> pd.DataFrame:
     for key in keys:
         if type(key) is not tuple or len(key) != 1 + len(_SETTING):
             raise UnsafeFileError(
-                f"{what}: {shown(key)} where (hash, lr, batch_size, seed) must be"
+                f"{what}: expected (hash, lr, batch_size, seed), got {shown(key)}"
             )
         if key[0] not in hashes:
             raise UnsafeFileError(f"{what}: hash {shown(key[0])} is of no cell in cellinfo.pkl")
@@ -143,13 +145,13 @@ def _runs(bench: Any, hashes: Mapping[str, int], what: str) -> pd.DataFrame:
 def _checked(name: str, rule: str, values: list[Any], what: str) -> pd.Series[Any]:
     wrong = next((value for value in values if type(value) not in (float, int)), None)
     if wrong is not None:
-        raise UnsafeFileError(f"{what}: {name}: {shown(wrong)} where a number must be")
-    # An accuracy that is not a number is that of a run which diverged.
+        raise UnsafeFileError(f"{what}: {name}: expected a number, got {shown(wrong)}")
+    # NaN is valid for an accuracy: it means that the run diverged.
     told = pd.Series(values, name=name)
     return check_column(told, RULES[rule], what, complete=rule != "accuracy")
 
 
 def _dict(value: Any, what: str) -> dict[Any, Any]:
     if type(value) is not dict:
-        raise UnsafeFileError(f"{what}: {shown(value)} where a dict must be")
+        raise UnsafeFileError(f"{what}: expected a dict, got {shown(value)}")
     return value

@@ -41,9 +41,9 @@ def export_naslib(
 
     Metrics are means over seeds, on the split that the benchmark evaluated after every epoch
     (``x-valid`` after training on half of CIFAR-10, else ``ori-test``), or on ``x-valid`` or
-    ``x-test`` where the tables have no ``ori-test``. An epoch, a loss or a training metric that the
-    tables do not have is NaN; an unknown latency or training time is None. `epochs` is the length
-    of the trainings, by default the longest.
+    ``x-test`` where the tables have no ``ori-test``. A value at an epoch, a loss or a training
+    metric that the tables do not have is NaN; an unknown latency or training time is None. `epochs`
+    is the length of the trainings, by default the longest length.
     """
     epochs = epochs or max(choice.epochs)
     other = sorted(set(choice.datasets) - set(BENCHMARK))
@@ -55,7 +55,7 @@ def export_naslib(
     held = [name for name in _FILES if (choice.which(name, epochs) >= 0).any()]
     if not held:
         raise MissingDataError(
-            f"the tables hold none of {', '.join(_FILES)} at {epochs} epochs; --for-search makes "
+            f"the tables have none of {', '.join(_FILES)} at {epochs} epochs; --for-search makes "
             "cifar10-valid of CIFAR-10's test accuracies"
         )
     files = np.sum([choice.which(name, epochs) >= 0 for name in held], axis=0)
@@ -65,7 +65,7 @@ def export_naslib(
             f"{name}: eval_acc1es are of {_evaluated(choice, name, epochs)}; means over seeds"
             for name in held
         ),
-        *(f"no file for {name}: the tables do not hold it" for name in _FILES if name not in held),
+        *(f"no file for {name}: the tables lack it" for name in _FILES if name not in held),
     )
     form = f"NASLib, {epochs} epochs"
     with written(choice, out, form, cells=len(cells), force=force, notes=notes) as unfinished:
@@ -82,7 +82,7 @@ def export_naslib(
 
 
 def _evaluated(choice: Choice, dataset: str, epochs: int) -> str:
-    """Return the split behind NASLib's ``eval``: the first of the benchmark's that is held."""
+    """Return the split for NASLib's ``eval``: the first of the benchmark's splits in the tables."""
     order = eval_order(dataset, epochs)
     return next((split for split in order if Key(dataset, split, epochs) in choice.keys), order[0])
 

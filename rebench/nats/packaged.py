@@ -1,7 +1,7 @@
 """A cell's values as the objects of the ``nats_bench`` package, for its API and its file format.
 
-Without curves in the table a trial has its last epoch only, like many trials of the benchmark. The
-package's code asks every trial for training metrics and some splits. If the table lacks them,
+If the table has no curves, a trial has its last epoch only, like many trials of the benchmark. The
+package's code reads training metrics and some splits of every trial. If the table lacks them,
 accuracy and loss are NaN, and times are absent (None, or NaN if another split has times).
 """
 
@@ -91,7 +91,7 @@ def _trials(
 
 
 def _fill_costs(costs: Floats, dataset: str, index: int) -> None:
-    """Give every trial that lacks a cost those of the benchmark's network."""
+    """Fill missing costs of trials with the costs of the benchmark's network."""
     spec = benchmark_data(dataset)
     if spec is not None and np.isnan(costs).any():
         known = spec.cost_model().of(Cell.from_index(index))
@@ -134,7 +134,7 @@ def _fill(trial: Any, key: Key, values: Floats, curve: CurveArrays | None) -> No
 
 
 def _fill_absent(trial: Any, dataset: str, epochs: int) -> None:
-    """Give a trial NaN for required metrics that the table does not have."""
+    """Fill the required metrics that the table does not have with NaN."""
     if not trial.train_acc1es:
         trial.update_train_info({epochs - 1: math.nan}, None, {epochs - 1: math.nan}, None)
     for split in _REQUIRED.get(dataset, _REQUIRED_OF_OTHERS):

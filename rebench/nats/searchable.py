@@ -1,9 +1,9 @@
 """Tables completed for the benchmark authors' search scripts.
 
-The scripts ask for validation accuracy and training time of 12 or 200 epochs, of a data set that
-they know by name. A table without them cannot answer. `for_search` takes other values in their
-place, and `renamed` gives a data set another name. This is done on request only, and the name of
-the table then lists what was done.
+The scripts read validation accuracy and training time after 12 or 200 epochs, for the benchmark's
+data sets. If a table lacks these values, `for_search` puts other values in their place, and
+`renamed` gives a data set another name. This is done on request only, and the name of the table
+then lists the changes.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from rebench.tables.table import Table
 __all__ = ["for_search", "renamed"]
 
 _TIMES: Final = "nb201"
-# The epochs that the scripts ask for, as `hp`.
+# The numbers of epochs that the scripts use, as `hp`.
 _ASKED: Final = (12, 200)
-# The data set of a search, the training that it looks at, and the test split of papers.
+# The data set of a search, the name of its training with validation, and the test split of papers.
 _SEARCHED: Final = (
     ("cifar10", "cifar10-valid", "ori-test"),
     ("cifar100", "cifar100", "x-test"),
@@ -39,8 +39,8 @@ def renamed(table: Table, names: Mapping[str, str]) -> Table:
     """Return a table whose data sets have other names, such as those that a program knows.
 
     Args:
-        table: the table; the curves of its trials are kept.
-        names: new name of a data set by its name in the table.
+        table: the table; it keeps its curves.
+        names: name of a data set in the table -> its new name.
     """
     held = list(dict.fromkeys(key.dataset for key in table.keys))
     for name in names:
@@ -57,18 +57,18 @@ def renamed(table: Table, names: Mapping[str, str]) -> Table:
 
 @checked
 def for_search(table: Table) -> Table:
-    """Return a table that answers every query of a search, by values of these kinds.
+    """Return a table with all values that a search needs; missing values are replaced as follows.
 
     - Validation accuracy: the test accuracy, where the table has no ``x-valid``. A search on it is
       optimistic.
-    - Training time: that of the cell in `nb201`, in proportion to the epochs, where the table has
-      no times.
+    - Training time: the time of the cell in `nb201`, in proportion to the epochs, where the table
+      has no times.
     - Validation time: 0 seconds where it was not measured.
     - 12 and 200 epochs: the longest training, with its time, where the table has no trainings of
       this length.
 
-    The name of the table lists the kinds that were used. A data set that is not the benchmark's
-    needs times in the table.
+    The name of the table lists the kinds that were used. For a data set that is not in the
+    benchmark, the table must have times.
     """
     rows, used, trained = table.frame(), [], []
     held = dict.fromkeys(key.dataset for key in table.keys)
@@ -111,7 +111,7 @@ def _test_split(table: Table, dataset: str, usual: str) -> str | None:
 
 
 def _validated(rows: pd.DataFrame, dataset: str, training: str, tested: str) -> pd.DataFrame:
-    """Add the longest training of `dataset` as `training`, with its test as validation."""
+    """Add the longest training of `dataset` as `training`; its test accuracy is the validation."""
     own = rows[rows["dataset"] == dataset]
     longest = own[own["epochs"] == own["epochs"].max()].assign(dataset=training)
     valid = longest[longest["split"] == tested].assign(split="x-valid")
@@ -120,7 +120,7 @@ def _validated(rows: pd.DataFrame, dataset: str, training: str, tested: str) -> 
 
 
 def _timed(rows: pd.DataFrame, training: str, epochs: int) -> tuple[pd.DataFrame, list[str]]:
-    """Give each validated run a time of training and of validation; name the substitutes."""
+    """Fill missing times of training and validation; return the rows, and names of substitutes."""
     for column in ("seconds", "epoch_seconds"):
         if column not in rows:
             rows = rows.assign(**{column: np.nan})

@@ -20,7 +20,7 @@ def surface_rows(
 
     Args:
         runs: properties of each run, with `index` and `learning_rate`.
-        by_split: metrics on each split, run by run.
+        by_split: split -> metric -> values, in the order of `runs`.
     """
     archs = {index: str(Cell.from_index(index)) for index in set(runs["index"])}
     labels = {

@@ -42,27 +42,28 @@ def export_syne_tune(
 ) -> Exported:
     """Write a folder that Syne Tune's ``blackbox_tabular.deserialize`` opens.
 
-    Its tasks are those of Syne Tune's NAS-Bench-201, and other data sets of the table. Its seeds
-    are those of the table. ``metric_valid_error`` is of the validation images if the
-    table has them (for CIFAR-10 after training on half of it, as in the benchmark's searches), and
-    of the test images otherwise; ``metric_test_error`` is of the test images (``ori-test``). With
-    curves every epoch of a training is a fidelity, otherwise only the last. An unknown metric or
-    time is NaN.
+    The tasks are those of Syne Tune's NAS-Bench-201, and other data sets of the table. The seeds
+    are those of the table. ``metric_valid_error`` is the error on the validation images if the
+    table has it (for CIFAR-10 after training on half of the images, as in the benchmark's
+    searches), otherwise on the test images. ``metric_test_error`` is the error on the test images
+    (``ori-test``). With curves, every epoch of a training is a fidelity, otherwise only the last
+    epoch. An unknown metric or time is NaN.
 
     Args:
-        choice: which tables answer.
+        choice: the tables to export.
         out: the folder to write.
-        epochs: the length of the trainings, by default the longest.
-        impute: give a trial that a cell lacks the mean of those it has; otherwise it stays NaN.
+        epochs: the length of the trainings; by default, the longest length.
+        impute: whether to fill a missing trial of a cell with the mean of the cell's other trials;
+            otherwise it stays NaN.
         force: replace `out` where it exists.
-        on_progress: called with how many cells were written since the last call.
+        on_progress: called with the number of cells that were written since the last call.
     """
     epochs = epochs or max(choice.epochs)
     names = (*_TASKS, *(name for name in choice.datasets if name not in BENCHMARK))
     validated = {name: _validated(choice, name, epochs) for name in names}
     tasks = {name: key for name, key in validated.items() if key is not None}
     if not tasks:
-        raise MissingDataError(f"the tables hold none of {', '.join(names)} at {epochs} epochs")
+        raise MissingDataError(f"the tables have none of {', '.join(names)} at {epochs} epochs")
     # The tasks of a blackbox share their configurations.
     cells = np.flatnonzero(
         np.all([choice.which(key.dataset, epochs) >= 0 for key in tasks.values()], axis=0)
@@ -99,7 +100,7 @@ def export_syne_tune(
 def _validated(choice: Choice, task: str, epochs: int) -> Key | None:
     """Return the training of a task, and the split of its validation error."""
     for trained in ("cifar10-valid", "cifar10") if task == "cifar10" else (task,):
-        # After every epoch the benchmark evaluated one split only.
+        # The benchmark evaluated only one split after every epoch.
         usual = eval_order(trained, epochs)
         for valid in usual if choice.has_curves else ("x-valid", *usual):
             key = Key(trained, valid, epochs)
@@ -111,7 +112,7 @@ def _validated(choice: Choice, task: str, epochs: int) -> Key | None:
 def _fill(
     values: NDArray[np.float64], table: Table, index: int, task: Key, seeds: list[int]
 ) -> None:
-    """Fill one cell's [seed, fidelity, objective]."""
+    """Fill the values of one cell, [seeds, fidelities, objectives]."""
     curves = table.curves(index) if table.has_curves else {}
     timed = np.zeros((len(seeds), task.epochs))
     for error, split in enumerate((task.split, "train", "ori-test")):
@@ -125,7 +126,7 @@ def _fill(
             if curve is not None and values.shape[1] == task.epochs:
                 values[seed, :, error] = 1 - curve.accuracy / 100
             values[seed, -1, error] = 1 - group.column("accuracy")[index, column] / 100
-            if error < 2:  # the test is no part of the search
+            if error < 2:  # the test pass is not part of the search cost
                 seconds = np.full(task.epochs, group.column("epoch_seconds")[index, column])
                 if curve is not None and curve.seconds is not None:
                     seconds = curve.seconds
@@ -139,7 +140,7 @@ def _fill(
 
 
 def _impute(values: NDArray[np.float64]) -> None:
-    """Replace the errors and times of absent trials by the mean of the cell's others."""
+    """Replace errors and times of missing trials by the mean over the cell's other trials."""
     trained = values[..., _TRAINED]
     mean = np.ma.masked_invalid(trained).mean(axis=2, keepdims=True).filled(np.nan)
     values[..., _TRAINED] = np.where(np.isnan(trained), mean, trained)
@@ -155,7 +156,7 @@ def _write(
 ) -> None:
     names = [f"hp_x{edge}" for edge in range(6)]
     ops = [[OP_NAMES[op] for op in Cell.from_index(index).ops] for index in cells.tolist()]
-    # Syne Tune reads with fastparquet, which takes no Snappy: gzip, as Syne Tune writes it.
+    # Syne Tune reads with fastparquet, which cannot read Snappy. So gzip is used, as in Syne Tune.
     pd.DataFrame(ops, columns=names).to_parquet(
         folder / "hyperparameters.parquet", index=False, compression="gzip"
     )

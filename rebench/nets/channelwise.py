@@ -65,7 +65,8 @@ class _AverageOfNeighbours(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:  # noqa: ARG004 - torch passes it
-        # A pixel is its neighbours' neighbour.
+        # Each pixel is a neighbour of its neighbours, so the gradient is a sum over the same
+        # pixels.
         return _sums(gradient / _neighbours(*gradient.shape[1:], gradient.dtype))
 
 

@@ -171,7 +171,7 @@ def test_only_some_missing_cells_are_named_and_all_counted_for():
 
 def test_a_cell_that_stands_twice_is_refused():
     before, after, _ = _tables()
-    with pytest.raises(InputError, match="the second table holds more than one row of cell 0;"):
+    with pytest.raises(InputError, match="the second table contains more than one row of cell 0;"):
         Paired.of_values(before, pd.concat([after, after.iloc[:1]]))
 
 

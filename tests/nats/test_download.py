@@ -135,7 +135,7 @@ def test_part_that_was_not_asked_for_is_refused_and_what_came_before_is_kept(
     (tmp_path / ".data.tar.part").write_bytes(CONTENT[:500])
     (tmp_path / ".data.tar.part.version").write_text(server.version)
     server.extent = told
-    with pytest.raises(MissingDataError, match=r"not asked for, not 500-; 500 bytes are kept"):
+    with pytest.raises(MissingDataError, match=r"than the requested 500-; 500 bytes are kept"):
         fetched(server, tmp_path)
     server.extent = None
     assert fetched(server, tmp_path).path.read_bytes() == CONTENT

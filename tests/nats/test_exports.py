@@ -120,7 +120,7 @@ def test_a_pth_of_one_training_opens_with_the_other_empty(tmp_path):
     api = nas_201_api.NASBench201API(str(made.path), verbose=False)
     assert api.query_by_index(13, hp="12").get_dataset_names() == []
     assert api.find_best("cifar10", "test", hp="200")[0] == table.best("cifar10").index[0]
-    assert "'less' holds no trials" in (tmp_path / "t.pth.about.json").read_text()
+    assert "'less' has no trials" in (tmp_path / "t.pth.about.json").read_text()
 
 
 @pytest.mark.parametrize("name", ["generated", "ingested"])

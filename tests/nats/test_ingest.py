@@ -278,7 +278,7 @@ def test_published_means_of_the_real_file(real_data, tmp_path):
         (
             "z.csv",
             lambda path: path.write_text("index,recipe\n0,nb201\n"),
-            "holds re-trained results; it needs no ingest",
+            "contains re-trained results; it needs no ingest",
         ),
     ],
 )
@@ -293,10 +293,10 @@ def test_a_source_that_holds_a_cell_twice_or_one_too_many_is_refused(tmp_path):
     folder = make_folder(tmp_path / "simple", [1])
     good = folder / "000001.pickle.pbz2"
     shutil.copy(good, folder / "1.pickle.bz2")
-    with pytest.raises(InputError, match="holds cell 1 twice"):
+    with pytest.raises(InputError, match="contains cell 1 twice"):
         ingest(folder, tmp_path / "t.parquet", jobs=1)
     (folder / "1.pickle.bz2").rename(folder / "015625.pickle.pbz2")
-    with pytest.raises(InputError, match="holds a cell 15625"):
+    with pytest.raises(InputError, match="contains a cell 15625"):
         ingest(folder, tmp_path / "t.parquet", jobs=1)
     (folder / "015625.pickle.pbz2").unlink()
     (folder / "015624.pickle.pbz2").mkdir()

@@ -96,9 +96,7 @@ def test_csv_and_parquet_are_one_table(table: pd.DataFrame, tmp_path: Path):
 
 def test_folder_of_pickles_is_told_what_to_do(tmp_path: Path):
     (tmp_path / "cifar10").mkdir()
-    with pytest.raises(
-        MissingDataError, match=r"holds none of cifar10\.parquet.*import and export"
-    ):
+    with pytest.raises(MissingDataError, match=r"has none of cifar10\.parquet.*import and export"):
         ingest("jahs-bench-201", tmp_path, tmp_path / "out.parquet")
 
 

@@ -129,9 +129,9 @@ HASH = next(iter(BENCH["lr"]))[0]
 WRONG = {
     "accuracy above 100": (_with("test_acc_11", _value(100.5)), "from 0 to 100 percent, got 100.5"),
     "negative time": (_with("total_test_time", _value(-1.0)), "test_time: must be .*, got -1"),
-    "column that is gone": ({k: v for k, v in BENCH.items() if k != "test_acc_11"}, "test_acc_11"),
-    "column that is a list": ({**BENCH, "test_acc_11": [1.0]}, "a list where a dict must be"),
-    "no dict at all": ([BENCH["lr"]], "a list where a dict must be"),
+    "missing column": ({k: v for k, v in BENCH.items() if k != "test_acc_11"}, "test_acc_11"),
+    "column that is a list": ({**BENCH, "test_acc_11": [1.0]}, "expected a dict, got a list"),
+    "no dict at all": ([BENCH["lr"]], "expected a dict, got a list"),
     "unknown hash": (_with("train_acc_11", _key("x", 0.1, 256, 222)), "hash 'x' is of no cell"),
     "rate of 0": (_with("train_acc_11", _key(HASH, 0.0, 256, 1)), "learning_rate: must be above"),
     "batch of 0": (_with("train_acc_11", _key(HASH, 0.1, 0, 1)), "batch_size: must be .* got 0"),

@@ -104,7 +104,7 @@ def test_one_table_alone_answers_for_what_it_holds():
         only.get_more_info(5, "cifar10", hp="200")
     with pytest.raises(ValueError, match="Did not find True"):
         only.get_more_info(True, "cifar10", hp="200")
-    with pytest.raises(MissingDataError, match="no table holds 5"):
+    with pytest.raises(MissingDataError, match="no table contains 5"):
         only.source_of(5, "cifar10", "200")
     with pytest.raises(InputError, match="a published table, a re-trained one, or both"):
         ReBench()

@@ -134,12 +134,12 @@ def _seeds(seeds: object) -> Callable[[dict[str, Any]], object]:
 @pytest.mark.parametrize(
     ("around", "message"),
     [
-        (lambda record: record.update({"02": record["2"]}), "2 epochs are there twice"),
+        (lambda record: record.update({"02": record["2"]}), "2 epochs occur twice"),
         (lambda record: record.update({2: record.pop("2")}), "2 instead of a number of epochs"),
         (lambda record: record.update({"0": record.pop("2")}), "'0' instead of a number"),
         (lambda record: record.update({"100000": record.pop("2")}), "'100000' instead of a num"),
-        (lambda record: record["2"].update(arch_index=4), "it holds cell 4"),
-        (lambda record: record["2"].update(arch_str="x"), "it holds cell 3, 'x'"),
+        (lambda record: record["2"].update(arch_index=4), "it contains cell 4"),
+        (lambda record: record["2"].update(arch_str="x"), "it contains cell 3, 'x'"),
         (lambda record: record["2"].update(dataset_seed={"digits": [1]}), "data set 'digits'"),
         (_seeds([777, 777]), "a seed occurs twice among 2"),
         (_seeds((777,)), "seeds must be a list of whole numbers"),

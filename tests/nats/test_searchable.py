@@ -251,7 +251,7 @@ def test_what_exports_lack_is_nan_to_nats_bench(published: Table, tmp_path: Path
 
 def test_nas_201_api_opens_all(published, tested, mini, completed, tmp_path):
     nas_201_api = pytest.importorskip("nas_201_api", reason="nas-bench-201 is not installed")
-    with pytest.raises(InputError, match=r"tables hold 5: nothing is written. --for-search"):
+    with pytest.raises(InputError, match=r"tables have 5: nothing is written. --for-search"):
         export_pth(Choice(retrained=mini), tmp_path / "refused.pth")
     # The longest training of `mini` is both of the file's trainings.
     for table, hps in ((published, [200]), (tested, [200]), (completed["mini"], [12, 200])):
