@@ -42,7 +42,7 @@ def exponents(
     rows = []
     for width in widths:
         for seed in range(SEEDS):
-            with torch.random.fork_rng(devices=[]):  # replaces PyTorch's own init
+            with torch.random.fork_rng(devices=[]):  # PyTorch's own init is replaced
                 net = DagMLP(DagCode.parse(graph), inputs=images[0].numel(), width=width).train()
             rows.append({"width": width, **changes(net, recipe, images, labels, seed)})
     means = pd.DataFrame(rows).groupby("width").mean()

@@ -64,7 +64,7 @@ Floats = np.ndarray
 BUDGET_S = 20_000.0
 EPOCHS = 12
 FIDELITIES = (1, 4, 12)
-# Correlation of validation after 12 epochs with the final accuracy, in normal scores.
+# Correlation of normal scores: validation accuracy after 12 epochs and final accuracy.
 CORRELATION = 0.93
 SHORT = Key("cifar10-valid", "x-valid", EPOCHS)
 # Seconds of cells 0 and 11 that `nats_bench` charges for the benchmark's own records; times of
@@ -274,7 +274,7 @@ def theirs(
 
 
 def row(name: str, who: str, variant: str, worth: Floats, evaluations: float) -> dict[str, Any]:
-    """Return a sample of answers as a row."""
+    """Return a row with the statistics of a sample of answers."""
     mean, low, high = mean_interval(worth)
     return {
         "algorithm": name,

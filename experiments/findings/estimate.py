@@ -24,14 +24,14 @@ class Estimate(NamedTuple):
 
     @classmethod
     def of(cls, drawn: Floats, level: float = 0.95) -> Estimate:
-        """Return the first value with the percentile interval of the others."""
+        """Return the first value, with the percentile interval of the other values."""
         return cls(*with_interval("value", drawn, level=level).values())
 
     def to(self, digits: int) -> str:
-        """Return the text with this number of digits."""
+        """Return the value and its interval as text with this number of digits."""
         value, low, high = (number(one, digits) for one in self)
         return f"{value} ({low} to {high})"
 
     def __str__(self) -> str:
-        """Return the text with two digits."""
+        """Return the value and its interval as text with two digits."""
         return self.to(2)

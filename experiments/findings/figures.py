@@ -19,7 +19,7 @@ _TICKS = (100, 50, 20, 10, 5, 1)
 
 @styled
 def draw_seeds() -> Drawing:
-    """Draw tau between two seeds over K, one curve a data set."""
+    """Draw tau between two seeds over K, one curve per data set."""
     figure, [[axes]] = new_figure(height_in=2.4)
     frames = []
     for at, (dataset, name) in enumerate(DATASETS.items()):

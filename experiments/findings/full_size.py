@@ -1,4 +1,4 @@
-"""Numbers of the full-size tables: how well seeds agree, and runs of other training procedures.
+"""Numbers of the full-size tables: agreement of seeds, and of other training procedures.
 
 The published runs are those of the table `nb201` on validation images (split `x-valid`). The other
 procedures are the recipes of `analog-nasbench`, with one run a cell. That table is not in the
@@ -90,9 +90,10 @@ def seed_agreement(dataset: str) -> dict[float, Estimate]:
 
 @functools.cache
 def seed_agreement_of_samples(dataset: str, size: int) -> dict[float, Estimate]:
-    """Return the same tau for random samples of cells, by each K that leaves enough cells.
+    """Return tau as in `seed_agreement` for random samples of `size` cells, by K.
 
-    The value is the median over samples; the limits contain 95 % of the samples.
+    The value is the median over samples; the limits contain 95 % of the samples. A K with too few
+    cells is omitted.
     """
     cells, runs, seeds, _ = _published(dataset)
     rng = np.random.default_rng(size)
@@ -106,9 +107,10 @@ def seed_agreement_of_samples(dataset: str, size: int) -> dict[float, Estimate]:
 def retrained(run: Floats, dataset: str = "cifar10-valid") -> pd.DataFrame:
     """Compare another training procedure, one run of every cell by index, with the published runs.
 
-    All numbers but `tau_all` are of the cells that have an equal cell. Seed tau is the geometric
-    mean of two numbers: tau between the published runs of two seeds, and the estimate from equal
-    cells for the other procedure. Intervals are 95 %, from a jackknife over groups of classes.
+    All numbers except `tau_all` are computed on the cells that have an equal cell. Seed tau is the
+    geometric mean of two numbers: tau between the published runs of two seeds, and the estimate
+    from equal cells for the other procedure. Intervals are 95 %, from a jackknife over groups of
+    classes.
 
     Returns:
         One row per K: `top_percent`, `n_cells`, and `tau`, `seed_tau_published`, `seed_tau_own`,
@@ -169,7 +171,7 @@ def against_published(recipe: str, percent: float = 100.0) -> dict[str, Any]:
 
 
 def shared_seed_bias(dataset: str = "cifar10-valid", percent: float = 100.0) -> float:
-    """Return how much too high the estimate from equal cells is where equal cells share a seed."""
+    """Return the bias of the estimate from equal cells if equal cells share a seed (positive)."""
     rows = json.loads(_BIAS.read_text())["published"]
     [row] = [one for one in rows if (one["dataset"], one["top_percent"]) == (dataset, percent)]
     return float(row["same_seed"] - row["seed_tau"])

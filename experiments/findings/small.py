@@ -1,4 +1,4 @@
-"""Numbers of the small tables: how far two recipes differ, and how well a run predicts.
+"""Numbers of the small tables: differences of two recipes, and the quality of predictions.
 
 Every function is named in the page's template and takes names: of tables, recipes and samples of
 cells. Runs are of CIFAR-10 at 16 x 16. The published accuracy of a cell is its mean on CIFAR-10's
@@ -161,7 +161,7 @@ class Change:
 
     @property
     def by_seeds(self) -> Estimate:
-        """The same drop with an interval over seeds: a jackknife."""
+        """The drop with an interval over seeds: a jackknife."""
         [row] = seed_jackknife(self.paired, [100.0]).to_dict("records")
         return Estimate(row["drop"], row["drop_low"], row["drop_high"])
 
@@ -190,10 +190,10 @@ def change(
         tables: names of released tables.
         first: a recipe.
         second: another recipe.
-        seeds: only these, if any are given.
+        seeds: the seeds to use; if empty, all seeds.
         cells: `all`, `upper half` or `best 5 %` by published accuracy, or `of TABLE`.
         epoch: the epoch of the curves; the end of training if None.
-        top: only the top K % of the cells, by one of the two runs that are compared.
+        top: the K of the top K % of the cells, selected by one of the two compared runs.
         level: coverage of the interval over cells.
     """
     runs = (
@@ -210,7 +210,7 @@ def change(
 def change_of_drop(one: Change, other: Change) -> Estimate:
     """Return the drop of `one` minus the drop of `other`, on the same cells."""
     if not np.array_equal(one.paired.before.cells, other.paired.before.cells):
-        raise ValueError("the two drops are not of the same cells")
+        raise ValueError("the two drops must be computed on the same cells")
     return Estimate.of((one.agreed.drop - other.agreed.drop)[:, 0])
 
 
@@ -230,13 +230,13 @@ def decisions() -> dict[str, dict[str, Any]]:
 
 
 def held(note: str) -> tuple[int, int]:
-    """Return how many of the decided lines with a note hold, and how many there are."""
+    """Return how many decided predictions with this note hold, and how many have the note."""
     verdicts = [row["verdict"] for row in _decided() if row["note"] == note]
     return verdicts.count("holds"), len(verdicts)
 
 
 def held_by_seeds(tables: str = "mini+mini-init-parts") -> tuple[int, int]:
-    """Return how many predictions of E1 hold with intervals over seeds, and how many there are.
+    """Return how many predictions of plan E1 hold with intervals over seeds, and their number.
 
     Prediction 6 has two seeds only and is not counted.
     """
@@ -247,7 +247,7 @@ def held_by_seeds(tables: str = "mini+mini-init-parts") -> tuple[int, int]:
 
 
 def cells_begun_after(tables: str, moment: str) -> tuple[int, int]:
-    """Return how many cells have all their trials begun after a moment, and all cells."""
+    """Return how many cells have only trials that began after `moment`, and the number of cells."""
     rows = _rows(tables)
     late = (pd.to_datetime(rows["started"]) > pd.Timestamp(moment)).groupby(rows["index"]).all()
     return int(late.sum()), len(late)
@@ -277,7 +277,7 @@ def spread(tables: str, recipe: str) -> float:
 def _without_training(name: str, cells: tuple[int, ...]) -> Floats:
     if name != "synflow":
         return proxy_scores(name, SearchSpace(np.array(cells)), "cifar10")
-    # SynFlow asks an image of ones; the images that it is given only tell the size.
+    # SynFlow uses an image of ones as its input; only the size of the given images matters.
     images, labels = torch.zeros(2, 3, 32, 32), torch.zeros(2, dtype=torch.int64)
     return net_proxy_scores([name], cells, images, labels, channels=8, cells_per_stage=1)[name]
 
@@ -326,22 +326,22 @@ def gain_in_prediction(
     """Return the difference of `prediction` for two pairs of tables and names, same cells."""
     (first, mine), (second, its) = (_predicted(*pair, seeds, cells) for pair in (one, other))
     if not np.array_equal(first, second):
-        raise ValueError("the two scores are not of the same cells")
+        raise ValueError("the two scores must be computed on the same cells")
     return Estimate.of(mine - its, level)
 
 
 def top_ten(tables: str, names: str) -> float:
-    """Return the mean published accuracy of the ten best cells of a run, the mean over seeds."""
+    """Return the mean published accuracy of a run's ten best cells, averaged over seeds."""
     index, scores = _scores(tables, names, (), "all")
     best = np.argsort(-scores, axis=0, kind="stable")[:10]
     return float(published()[index[best].ravel()].mean())
 
 
 def jackknife_width(cells: int, seeds: int, *, tables: int = 200) -> float:
-    """Return the median width of the jackknife over seeds where the recipe changes nothing.
+    """Return the median width of the interval over seeds if the recipe changes nothing.
 
-    Simulated from the model of seed noise of `fixed` after 60 epochs: both recipes have the same
-    true accuracies, and no seed favours a cell.
+    Tables are simulated from the model of the seed noise of `fixed` after 60 epochs. Both recipes
+    have the same true accuracies, and a seed has the same effect on all cells.
     """
     rng = np.random.default_rng(0)
     fit = SeedNoise.fit(_runs("mini-60ep", "fixed").runs)
@@ -371,7 +371,7 @@ def exponent_of_rate(scaling: str) -> Estimate:
 
 @functools.cache
 def exponent_of_shallow_rate(scaling: str) -> Estimate:
-    """Return this exponent for 4 to 16 layers of the same width, drawn here."""
+    """Return the exponent of `exponent_of_rate` for 4 to 16 layers, from draws made here."""
     depths, width = (4, 8, 16), 200
     shape: dict[str, Any] = {"width": width, "constant": 1.0, "power": 0.0, "draws": 24, "seed": 0}
     drawn = pd.concat([speed_frame(depth=depth, **shape) for depth in depths])
@@ -384,7 +384,7 @@ def exponent_of_shallow_rate(scaling: str) -> Estimate:
 
 
 def memory_of_init(epochs: int) -> dict[str, float]:
-    """Return the measured and the computed share of the init's factor that is left."""
+    """Return the remaining share of the init's factor after `epochs`: measured, and computed."""
     kept = json.loads((_EXPERIMENTS / "checks" / "results" / "init_memory.json").read_text())
     [row] = [row for row in kept["rows"] if row["epochs"] == epochs]
     return row

@@ -3,9 +3,10 @@
 Chizat & Netrapalli (2023) have three claims: the identity at cuts; alignment decays with depth in
 MLPs, but not in ResNets with branch scale c / sqrt(L) (`speed`); training by contributions does not
 depend on the scale of layers (3.2 and appendix B.1). Weights are multiplied by factors that keep
-the network's function: factors of product 1 in ReLU MLPs, any factor before batch normalisation. A
-factor a divides the gradient by a. A rate from contributions, C / ||grad||^2, then multiplies the
-step by a, and the next function is equal again. One rate for all layers multiplies it by 1/a.
+the network's function: in ReLU MLPs factors whose product is 1, before batch normalisation any
+factor. A factor a divides the gradient by a. A rate from contributions, C / ||grad||^2, then
+multiplies the step by a, and the next function is equal again. One rate for all layers multiplies
+it by 1/a.
 """
 
 from __future__ import annotations
@@ -105,7 +106,7 @@ def branch_name(constant: float, power: float) -> str:
 
 
 def _identity(cells: tuple[int, ...], steps: int, images: SmallImages, seed: int) -> pd.DataFrame:
-    """Measure aligned update over formula, at init and after training, at cuts and in cells."""
+    """Measure aligned update / formula, at init and after training, at cuts and in cells."""
     x = images.pixels[:8].double().expand(-1, 3, -1, -1)
     labels = images.labels[:8]
     rows = []
@@ -151,7 +152,7 @@ def _alignment_verdicts(
 ) -> Iterator[Verdict]:
     """Fit the exponent in depth of the last layer's cosine for every branch, and MLPs' bound."""
     last = published[published["layer"] == published["depth"]]
-    papers = {-0.5: 0.0, 0.0: -0.5}  # by the branch's power; of an MLP the cosine decays
+    papers = {-0.5: 0.0, 0.0: -0.5}  # branch's power -> exponent of the cosine
     for constant, power in settings.branches:
         network = branch_name(constant, power)
         part = last[last["branch"] == network]

@@ -29,7 +29,7 @@ from experiments.laws.result import Measured, Verdict, listing, read_toml, span,
 from rebench.intervals import Estimate, mean_interval
 
 PAPER_EXPONENT = -1.5
-# In multiples of the mean: larger draws are reported.
+# Draws larger than this multiple of the mean are reported.
 HEAVY_TAIL = 10
 
 
@@ -38,9 +38,9 @@ class Family:
     """Family of networks at init that differ only in depth."""
 
     name: str
-    network: ConvNetwork  # its depth is replaced
+    network: ConvNetwork  # `at` replaces its depth
     depths: tuple[int, ...]
-    quick: bool = False  # one of the three of the small settings
+    quick: bool = False  # whether the small settings include the family
 
     def at(self, depth: int) -> ConvNetwork:
         """Return the network of this depth."""
@@ -52,7 +52,7 @@ class TransferNetwork:
     """Family of networks that differ only in depth, with their training data."""
 
     name: str
-    plan: DeepPlan = dataclasses.field(default_factory=DeepPlan)  # its depth is replaced
+    plan: DeepPlan = dataclasses.field(default_factory=DeepPlan)  # `at` replaces its depth
     side: int = 14
     max_depth: int = 24
     max_steps: int = 64
@@ -65,7 +65,7 @@ def _networks() -> tuple[TransferNetwork, ...]:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class TransferSettings(RateGrid):
-    """Depths of plain and of residual networks, and the grid of one epoch."""
+    """Depths of plain and residual networks, and the grid of rates; each rate trains one epoch."""
 
     depths: tuple[int, ...] = (3, 5, 8, 12)
     residual_depths: tuple[int, ...] = (3, 6, 12, 24)
@@ -90,7 +90,7 @@ class AmMupSettings:
     draws: int = 48
     max_draws: int = 192
     standard_error: float = 0.05
-    small: bool = False  # three families
+    small: bool = False  # whether to draw only the three quick families
     transfer: TransferSettings = dataclasses.field(default_factory=TransferSettings)
     dataset: str | None = None
     data_root: Path | None = None
@@ -196,8 +196,9 @@ def measure_transfer(
 ) -> pd.DataFrame:
     """Train on `images`; return one row per network, depth and seed.
 
-    Columns: network, dataset, depth, seed, best_lr, at_edge (of the grid), and three losses: at
-    best_lr, at the seed's best rate at the first depth times L^-3/2, and at that rate unscaled.
+    Columns: network, dataset, depth, seed, best_lr, at_edge (best_lr is at the edge of the grid),
+        and the losses at three rates: best_lr, the seed's best rate at the first depth times
+        L^-3/2, and this rate without the factor L^-3/2.
     """
     rows = []
     for network in settings.networks:

@@ -44,7 +44,7 @@ class BaseRateSettings:
     dataset: str = "digits"
     network: Literal["tiny", "dag-mlp", "dag-cnn"] = "tiny"
     graph: str = BASE_CODE  # a cell, or a graph code for the networks on graphs
-    width: int = 16  # channels, of the first stage
+    width: int = 16  # number of channels of the first stage
     cells_per_stage: int = 5
     kernel_size: int = 3
     init: str = "nb201"  # recipe of the init
@@ -52,7 +52,7 @@ class BaseRateSettings:
     high: float = 10.0
     points: int = 13
     seeds: int = 3
-    samples: int | None = None  # images of the epoch
+    samples: int | None = None  # number of images of the epoch; None uses all images
     batch_size: int = 128
     momentum: float = 0.9
     weight_decay: float = 5e-4
@@ -94,7 +94,7 @@ class BaseRate(NamedTuple):
     learning_rate: float
     best: float  # the learning rate with the smallest mean loss
     threshold: float  # the mean loss up to which a learning rate is within noise
-    at_edge: bool  # the answer is the grid's largest or smallest rate: widen the grid
+    at_edge: bool  # whether the answer is the grid's largest or smallest rate: then widen the grid
 
 
 def choose(curve: pd.DataFrame) -> BaseRate:
@@ -119,7 +119,7 @@ def train_curve(
     rule = parse_recipe(settings.init)
 
     def build(generator: torch.Generator) -> tuple[LayeredNet, dict[str, float]]:
-        with torch.random.fork_rng(devices=[]):  # replaces PyTorch's own init
+        with torch.random.fork_rng(devices=[]):  # PyTorch's own init is replaced
             net = settings.build()
         rule.apply_init(net, settings.architecture, generator)
         return net, {}

@@ -3,8 +3,8 @@
 plain:  z' = W relu(z)      pre:  z' = z + s W relu(z)      post:  z' = relu(z) + s W relu(z)
 
 One step: white-noise input, mean-field readout N(0, 1/n^2) of the spatial mean, loss derivative 1.
-Networks drawn together are groups of one grouped convolution. To first order and exactly:
-dz_l = conv(W_l, relu'(z) dz_{l-1}) + conv(G_l, relu(z_{l-1})), G_l the step of W_l.
+Networks that are drawn together are the groups of one grouped convolution. To first order and
+exactly: dz_l = conv(W_l, relu'(z) dz_{l-1}) + conv(G_l, relu(z_{l-1})), G_l the step of W_l.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from rebench.errors import InputError
 # plain: no skips. pre: x + W relu(x). post: relu(x + W x), as in the classical residual block.
 Block = Literal["plain", "pre", "post"]
 Padding = Literal["zeros", "circular"]
-# E act(z)^2 of a standard normal z.
+# Activation -> E act(z)^2 for a standard normal z.
 SECOND_MOMENTS = {"relu": 0.5, "gelu": 0.4252}
 
 
@@ -66,7 +66,8 @@ class ConvNetwork:
         gain = 1 / SECOND_MOMENTS[self.activation]
         weights = []
         for layer in range(self.depth):
-            # GELU keeps only variance 1, so the first layer must have it; ReLU keeps any variance.
+            # GELU keeps the variance only if it is 1, so the first layer must have variance 1. ReLU
+            # keeps any variance.
             variance = (1.0 if self.activation == "gelu" and not layer else gain) / fan_in
             if self.block != "plain" and layer:
                 variance /= max(1, self.depth - 1) ** self.branch_power

@@ -1,9 +1,9 @@
 """The architecture-aware rule of Chen et al. (2024), measured from its parts to its predictions.
 
 The parts are the init (which in-degree keeps the signal), one step (Monte Carlo and exact
-recursion), the power of the kernel, and the maximal learning rates of one epoch. The paper divides
-the rate of a CNN by q, the number of positions in a kernel; its released code divides by the
-kernel's side. The slope distinguishes these powers, a correlation does not.
+recursion), the exponent of the kernel size, and the maximal learning rates of one epoch. The paper
+divides the rate of a CNN by q, the number of positions in a kernel; its released code divides by
+the kernel's side. The slope distinguishes these two divisors, a correlation does not.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ DENSE = SearchSettings()
 KERNELS = dataclasses.replace(DENSE, width=16, steps=48, n_lrs=12, lowest_lr=0.05, highest_lr=30.0)
 # The two readings of equation 4.
 RULES: tuple[DegreeRule, ...] = ("target", "source")
-# dimensions, padding, the exponent of the kernel's side that the patch count implies
+# dimensions, padding, and the exponent of the kernel's side that follows from the patch count
 KERNEL_CASES: tuple[tuple[Literal[1, 2], Padding, float], ...] = (
     (1, "circular", -1.0),
     (1, "zeros", -1.0),
@@ -72,7 +72,7 @@ class KernelSettings:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class DagSettings:
-    """Sizes of all parts; `only` names the experiments to run, empty for all."""
+    """Sizes of all parts; `only` names the experiments to run (if empty, all)."""
 
     signal_draws: int = 100
     signal_width: int = 256
@@ -121,7 +121,7 @@ def measure(settings: DagSettings, pieces: Pieces) -> Measured:
 def dag_experiments(settings: DagSettings) -> list[Experiment]:
     """Return the paper's experiments; convolutional graphs alternate kernels 1, 3 and 5.
 
-    Half of the graphs have GELU, and half of the dense ones a shared rate.
+    Half of the graphs have GELU, and half of the dense graphs have a shared rate.
     """
     rng = np.random.default_rng(settings.seed)
     dense: list[Graph] = [(code, None) for code in random_graphs(settings.graphs, 5, rng)]

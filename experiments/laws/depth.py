@@ -36,7 +36,7 @@ from rebench.errors import InputError
 from rebench.intervals import Estimate
 
 PAPER_EXPONENT = -1.5
-# Whole updates are measured at these multiples of the rate at which E[(dz_L)^2] = 1.
+# Updates beyond first order are measured at these multiples of the rate with E[(dz_L)^2] = 1.
 STEP_FACTORS = (0.01, 0.1, 1.0)
 # Depths at which the leading power dominates at a fixed L/n, and with unequal widths.
 LARGE_DEPTH = 1024
@@ -80,7 +80,7 @@ class DepthSettings:
 
     @property
     def fitted(self) -> str:
-        """Return these depths and the number of draws in words."""
+        """Return the depths of the fit and the number of draws as text."""
         return f"L = {self.fit_depths[0]}-{self.fit_depths[1]}, {self.draws} draws"
 
 
@@ -279,7 +279,7 @@ def profile_widths(profile: str, narrow: int, wide: int, depth: int) -> list[int
 
 def _wide_moment(settings: UnequalSettings, profile: str, depth: int) -> float:
     """Return the update of the last layer for large widths in the same ratios."""
-    large = 10**6  # so that rounding to whole units has no effect
+    large = 10**6  # so large that rounding to whole units has no effect
     widths = profile_widths(profile, settings.narrow * large, settings.wide * large, depth)
     return unequal_width_moment(widths)
 
@@ -290,7 +290,7 @@ def sample_updates(
     """Draw networks and return their updates of one step of gradient descent.
 
     Args:
-        widths: of the input and of every layer.
+        widths: widths of the input and of every layer.
         draws: number of networks.
         readouts: number of readouts per network.
         generator: source of the random numbers.

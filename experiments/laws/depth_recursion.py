@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-# Sources of the two factors of (dz_l)^2: both from layer l's weights (A), one from them and one
-# passed on from earlier layers (B), both passed on (C).
+# Sources of the two factors of (dz_l)^2: both from the weights of layer l (A); one from these
+# weights and one from earlier layers (B); both from earlier layers (C).
 TERMS = ("own", "cross", "passed")
 RATIOS = (1 / 64, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0)
 

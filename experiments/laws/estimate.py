@@ -70,7 +70,7 @@ def _correlations(x: Array, y: Array) -> Array:
 def rms_log_factor(
     predicted: npt.ArrayLike, measured: npt.ArrayLike, rng: np.random.Generator
 ) -> Estimate:
-    """Return the typical factor between measured and c * predicted, c fitted: 1 is perfect.
+    """Return the typical factor between measured and c * predicted with a fitted c; 1 is perfect.
 
     exp of the standard deviation of log(measured / predicted): the distance from the identity
     line, which a correlation does not measure.
@@ -82,7 +82,7 @@ def rms_log_factor(
 def identity_factor(
     predicted: npt.ArrayLike, measured: npt.ArrayLike, rng: np.random.Generator
 ) -> Estimate:
-    """Return the typical factor between measured and predicted, unscaled: 1 is perfect.
+    """Return the typical factor between measured and predicted, without a scale; 1 is perfect.
 
     exp of the root mean square of log(measured / predicted): the distance from the identity line,
     including a wrong common scale.

@@ -47,7 +47,7 @@ def law_figure(result: LawResult) -> Drawing:
         raise UnknownNameError("law", result.law, _DRAWERS)
     try:
         return _DRAWERS[result.law](result)
-    except KeyError as error:  # the files were changed
+    except KeyError as error:  # a file of the tables was changed
         raise StoreError(
             f"the tables of {result.law} lack {error}; {command(result.law)} writes them again"
         ) from error
@@ -151,7 +151,7 @@ def _rows(axes: Axes, names: Sequence[str], parts: Sequence[_Part]) -> None:
     drawn: Counter[str] = Counter()
     for rows, column, ends, series in parts:
         y = []
-        for name in rows.index:  # several values of a name are next to each other in its row
+        for name in rows.index:  # a row shows the values of a name next to each other
             y.append(names.index(name) + 0.3 * (drawn[name] - (counts[name] - 1) / 2))
             drawn[name] += 1
         axes.hlines(y, rows[ends[0]], rows[ends[1]], color=series["color"], linewidth=0.6)
@@ -229,7 +229,7 @@ def _bafu(result: LawResult) -> Drawing:
 
 
 def _dots(axes: Axes, table: pd.DataFrame, x: str, y: str, title: str) -> None:
-    """Draw a column over another in black, which is no series, with the line y = x."""
+    """Draw column `y` over `x` as black points, with the line y = x."""
     identity_line(axes, table[x].min(), table[x].max())
     axes.plot(table[x], table[y], "o", color=COLOURS[-1], markersize=2)
     axes.set_title(title, loc="left")
@@ -293,7 +293,7 @@ def _by_kind(names: Sequence[str]) -> dict[str, dict[str, Any]]:
     seen: dict[str, list[str]] = {}
     styles = {}
     for name in names:
-        kind = re.sub(r" \d+x\d+", "", name.partition(",")[0])  # CNN 2-D of CNN 2-D 8x8, zeros
+        kind = re.sub(r" \d+x\d+", "", name.partition(",")[0])  # such as "CNN 2-D"
         variants = seen.setdefault(kind, [])
         colour = COLOURS[list(seen).index(kind) % len(COLOURS)]
         styles[name] = {"color": colour, "marker": MARKERS[len(variants) % len(MARKERS)]}
@@ -328,7 +328,7 @@ def _base_lr(result: LawResult) -> Drawing:
 
 
 def _plain_ticks(axis: Axis, subs: Sequence[float]) -> None:
-    """Tick less than a decade at these multiples of its power of ten, as plain numbers."""
+    """Set plain ticks at `subs` times a power of ten if the range is below a decade."""
     axis.set_major_locator(LogLocator(subs=subs))
     axis.set_major_formatter("{x:g}")
     axis.set_minor_locator(NullLocator())
@@ -365,10 +365,9 @@ def _points(
     first: int = 0,
     **style: Any,
 ) -> None:
-    """Draw a column over another, a series for each value of `by`; a third as a thin line.
+    """Draw column `y` over `x`, a series for each value of `by`, and `line` as a thin line.
 
-    `first` is the number of the first style: other than 0 if the panel's series are not those of
-    other panels.
+    `first` is the number of the first style; it is not 0 if other panels show other series.
     """
     for (value, part), series in _series(table, by, first):
         axes.plot(part[x], part[y], **{"linestyle": "none", "label": f"{value}"} | series | style)

@@ -1,4 +1,4 @@
-"""Maximal learning rates of graph networks, experiment by experiment, and every prediction.
+"""Maximal learning rates of graph networks by experiment, and all predictions of these rates.
 
 A search trains one epoch at every rate. Predictors are the versions of equation 8 and baselines.
 Each experiment is a figure of Chen et al. (2024); `dag` and `released` draw its graphs. These are
@@ -70,7 +70,7 @@ def draw_net(
     Args:
         code: the graph.
         kernel: None for a dense network, else the side of every kernel.
-        images: (image, channel, height, width), for their shape.
+        images: images [n, channels, height, width]; only their shape is used.
         settings: width, init and order.
         generator: source of the random numbers.
     """
@@ -111,7 +111,7 @@ def rate_factors(net: DagMLP | DagCNN, settings: SearchSettings) -> dict[str, fl
         factors = {"stem": settings.width / stem.weight.shape[1], "readout": 1 / settings.width}
     layers = net.weight_layers()
     by_name = {layer.parameter: factors.get(layer.role, 1.0) for layer in layers}
-    if settings.released:  # biases learn at the rate of the weights
+    if settings.released:  # biases have the rate of the weights
         by_name |= {f"{layer.name}.bias": 1.0 for layer in layers}
     return by_name
 
@@ -159,8 +159,8 @@ def list_experiments(
         families: graphs by their names in the file.
         dense: default search settings of graphs of dense layers, and the side of
             their images.
-        convolutional: the same for graphs of convolutions.
-        only: names of the wanted experiments, empty for all.
+        convolutional: the same settings for graphs of convolutions.
+        only: names of the wanted experiments; if empty, all.
     """
     listed = []
     for name, entry in read_toml("experiments")[law].items():

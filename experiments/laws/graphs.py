@@ -1,8 +1,8 @@
 """Graphs for the measurements of laws, with their init and the exact recursion of one step.
 
 The exact recursion of `rebench.recipes` has the ReLU before the weights, z_v = sum W relu(z_u), the
-paper's equation 1. Here it may follow the weights, h_v = sum relu(W h_u), as in its code. The
-derivation is in `docs/explanation/recursion.md`.
+paper's equation 1. Here the ReLU may also follow the weights, h_v = sum relu(W h_u), as in the
+paper's code. The derivation is in `docs/explanation/recursion.md`.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def random_graphs(
         n_vertices: number of vertices, including input and output.
         rng: source of the random numbers.
         operations: possible operations of an edge.
-        pruned: remove dead edges, and draw graphs that differ without them.
+        pruned: whether to remove dead edges; the graphs then differ without their dead edges.
     """
     codes: dict[DagCode, None] = {}
     for _ in range(1000 * count):

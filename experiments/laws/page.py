@@ -15,8 +15,8 @@ from rebench.report.blocks import Block, Details, Figure, Heading, TableBlock, T
 Row: TypeAlias = Mapping[Hashable, Any]
 # Values for a sentence of `page.toml`.
 Values: TypeAlias = Mapping[str, object]
-# A figure, table or statement of a paper; its law (or LAW:NAME for an experiment); and how to
-# measure it if it was not measured, unless the law's command does.
+# Each row has a figure, table or statement of a paper, its law (or LAW:NAME for an experiment), and
+# the command that measures it, if this is not the law's command.
 _PAPERS: Final = Path(__file__).with_name("papers.csv")
 
 

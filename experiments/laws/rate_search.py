@@ -49,7 +49,7 @@ class RateGrid:
         return np.geomspace(self.lowest_lr, self.highest_lr, self.n_lrs)
 
     def within(self, images: int) -> Self:
-        """Return the same grid with at most the steps of an epoch of `images` images."""
+        """Return the grid with no more steps than an epoch of `images` images has."""
         return dataclasses.replace(self, steps=min(self.steps, images // self.batch_size))
 
 
@@ -72,8 +72,8 @@ def search_rates(
         protocol: momentum and weight decay.
 
     Returns:
-        Columns learning_rate, seed, loss (mean of the epoch) and final_loss (of its last eighth);
-        inf where training diverged.
+        Columns learning_rate, seed, loss (mean over the epoch) and final_loss (mean over its last
+        eighth); inf where training diverged.
     """
     needed = grid.batch_size * grid.steps
     if len(images) < needed or not needed:
@@ -96,7 +96,7 @@ def search_rates(
 
 
 def search_seed(seed: int, run: int) -> int:
-    """Return the seeds of a run's generator: of its init, then of its order."""
+    """Return the seed of a run's generator, which draws the init and then the order of images."""
     return seed * 1000 + run
 
 
@@ -159,7 +159,7 @@ def summarise(searched: pd.DataFrame) -> dict[str, float]:
     """Summarise a search over its seeds.
 
     Returns:
-        `measured`, the geometric mean of the seeds' maximal rates by the epoch's average loss;
+        `measured`, the geometric mean over seeds of the maximal rate by the epoch's average loss;
         `spread`, the factor of their standard deviation; `noise`, the factor of the mean's
         standard error, nan for one seed; `measured_final`, like `measured` by the last losses.
     """

@@ -40,7 +40,7 @@ class ReleasedSettings:
     kernel_width: int = 16
     kernel_side: int = 8
     batch_size: int = 128
-    steps: int | None = None  # None: a whole epoch
+    steps: int | None = None  # number of steps; None is a whole epoch
     kernel_steps: int | None = None
     n_lrs: int = 12
     seeds: int = 3

@@ -77,7 +77,7 @@ def _columns(name: str, estimate: Estimate) -> dict[str, float]:
 def best_possible(
     measured: npt.NDArray[np.float64], noise: npt.NDArray[np.float64]
 ) -> dict[str, float]:
-    """Return `r` and `factor` of a rule that knows every rate except for seed noise.
+    """Return the best possible `r` and `factor`: those of the true rates, given the seed noise.
 
     The variance of measured rates is the variance of true rates plus that of noise. The share of
     true rates is r squared. It is 0 if noise explains all differences, and nan for one seed.

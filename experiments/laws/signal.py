@@ -35,7 +35,7 @@ class SecondMoments(NamedTuple):
     """Second moments of all graphs; nan for vertices and edges that do not exist."""
 
     vertices: torch.Tensor  # (graph, vertex), without the input
-    pre_activations: torch.Tensor  # the vertices, or (graph, target, source)
+    pre_activations: torch.Tensor  # (graph, vertex), or (graph, target, source)
 
 
 def sample_second_moments(

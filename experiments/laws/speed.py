@@ -103,7 +103,7 @@ def scaled(last: pd.DataFrame, width: int) -> pd.DataFrame:
         Columns network, depth, scaling, readout (standard deviation), rate, update, drop,
         sensitivity.
     """
-    d, whole = last["update"] * width, last["drop"] * width**2  # of a readout of unit variance
+    d, whole = last["update"] * width, last["drop"] * width**2  # with a readout of unit variance
     chosen = {
         "NTK": (width**-0.5, 1 / (whole / width)),
         "mean-field": (1 / width, 1 / (d / width)),

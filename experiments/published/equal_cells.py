@@ -1,12 +1,12 @@
-"""How good is seed tau from equal cells? Measured on `nb201`, where seed tau itself is known.
+"""Measure the bias of seed tau from equal cells on `nb201`, where the true seed tau is known.
 
 Run: ``python -m experiments.published.equal_cells [--analog analog-nasbench.parquet]``. It writes
 ``results/equal_cells.json`` in the folder of this file:
 
-- `published`: three values by data set and K, all on the cells with seeds 777, 888 and 999 and an
-  equal cell with these seeds. `seed_tau` is the mean over the three pairs of seeds. `same_seed` is
-  the estimate from partners with the same seed, `other_seed` with another seed. The difference of
-  both estimates is the effect of a shared seed.
+- `published`: three values by data set and K, all on the cells that have the seeds 777, 888 and 999
+  and an equal cell with the same seeds. `seed_tau` is the mean over the three pairs of seeds.
+  `same_seed` is the estimate from partners with the same seed, `other_seed` with another seed. The
+  difference of both estimates is the effect of a shared seed.
 - `coverage`: number of tables with the expected seed tau inside their 95 % interval, among 400
   simulated tables of 300 classes.
 - `retrained`: estimates with intervals for tables with one run a cell: the recipes of

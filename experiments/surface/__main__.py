@@ -38,7 +38,7 @@ def surface(
     ] = None,
     reference: Annotated[
         float | None,
-        typer.Option(help="The rate that others are compared with (default: the benchmark's)."),
+        typer.Option(help="Reference rate for comparisons (default: the benchmark's)."),
     ] = None,
     rule: Annotated[
         list[str] | None,
@@ -52,7 +52,7 @@ def surface(
     force: options.Force = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Print how much cells gain from their own learning rates, and how far each rule is from it.
+    """Print the gain of cells from their own learning rates, and the gain that each rule misses.
 
     Rates are chosen on some seeds and scored on the others. Intervals are 95 %, by a bootstrap over
     functional classes.
@@ -75,7 +75,7 @@ def surface(
     if out is not None:
         write_surface(answers, table, out)
     if as_json:
-        # Without the last bits, in which bootstrap sums of the same numbers differ.
+        # Rounded, because the last bits of bootstrap sums can differ between calls.
         frames = {name: frame.round(9) for name, frame in answers.frames.items()}
         print_json(frames | {"notes": answers.notes})
         return

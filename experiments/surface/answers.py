@@ -105,7 +105,7 @@ def ask_surface(
         dataset: name of the data set; may be None if the table has only one.
         split: split of the accuracies; if None, the test set or the only split of the table.
         epochs: number of epochs; if None, the largest.
-        reference: rate that others are compared with.
+        reference: rate with which other rates are compared.
         rules: recipes whose rates follow from the graph.
         draws: bootstrap draws over functional classes; a fifth of them for rankings.
         seed: seed of all random draws.

@@ -4,8 +4,8 @@ usage: python -m experiments.surface.decided E|F [--json] [SWEEP=TABLE ...]
 
 SWEEP is the name of a sweep's file in this folder, without `.toml`. TABLE is the folder of a run, a
 file or a released table; it is `runs/SWEEP` if not given, and the released table for `mini` and
-`mini-proxy`. Trials are recognised by their ids. Nothing is computed from a sweep before all of its
-trials are there. Published accuracies are those of the table `nb201`: mean accuracies on the test
+`mini-proxy`. Trials are recognised by their ids. A sweep is evaluated only after all of its trials
+have records. Published accuracies are those of the table `nb201`: mean accuracies on the test
 images of CIFAR-10 after 200 epochs.
 """
 
@@ -43,7 +43,7 @@ __all__ = [
 ]
 
 HERE: Final = Path(__file__).parent
-BEST: Final = 0.95  # quantile of published accuracy at which the best 5 % begin, as in draw.py
+BEST: Final = 0.95  # quantile of published accuracy where the best 5 % begin, as in draw.py
 _BEST_5: Final = "best 5 %"
 RELEASED: Final = ("mini", "mini-proxy")
 
@@ -71,7 +71,7 @@ class Prediction(NamedTuple):
     note: str = ""
 
     def verdict(self, low: float, high: float) -> str:
-        """Return the verdict by the limits of an interval; some lines can both hold and fail."""
+        """Return the verdict for the limits of an interval; some predictions both hold and fail."""
         holds = self.holds_above < low and high < self.holds_below
         fails = low > self.fails_above or high < self.fails_below
         said = [word for word, true in (("holds", holds), ("fails", fails)) if true]
@@ -156,7 +156,7 @@ def asked(sweep: str) -> SweepSpec:
 
 
 def trials_of(sweep: str, table: str) -> tuple[pd.DataFrame | None, str]:
-    """Return the rows of a sweep on test images, None unless all are there, and their count."""
+    """Return the rows of a sweep on test images (None if a trial is missing), and their count."""
     cells, _ = choose_cells(asked(sweep).cells, lambda _: np.empty(0))
     wanted = {trial.trial_id for family in asked(sweep).families(cells) for trial in family}
     try:
@@ -190,7 +190,7 @@ def published_taus(runs: Floats, final: Floats, sample: Ints) -> Floats:
 
 
 def gain(paired: Paired, published: pd.Series[float], level: float) -> dict[str, float]:
-    """Return how much better the second table's runs rank the cells as published."""
+    """Return the gain in tau with the published accuracies from the first table to the second."""
     final = published[paired.before.cells].to_numpy()
     sample = stratified(final, published)
     first, second = (
@@ -201,12 +201,12 @@ def gain(paired: Paired, published: pd.Series[float], level: float) -> dict[str,
 
 
 def _random_500(published: pd.Series[float]) -> list[int]:
-    """Return the 500 random classes of plan-f.md: `draw_plan_f` adds the best tenth to them."""
+    """Return the 500 random classes of plan-f.md, without the best tenth that is added to them."""
     return draw_plan_f(published)["random 500"]
 
 
 def _upper_half_of_them(published: pd.Series[float]) -> list[int]:
-    """Return those of the 500 in the best half of all classes that have a path."""
+    """Return the classes among the 500 that are in the best half of all classes with a path."""
     drawn = draw_plan_f(published)
     of_class = published.groupby(pd.Series(functional_classes("strict"))).mean()
     median = of_class[drawn["mini-all"]].median()
@@ -241,7 +241,7 @@ def _decided(
     if len(parts) < len(found):
         return {**line._asdict(), "verdict": "no verdict: trials are missing"}
     recipes = (line.first, line.second)
-    if line.number == "F2.3":  # each recipe from its own sweep, after its own number of epochs
+    if line.number == "F2.3":  # recipes of two sweeps with different epochs
         pair = [_runs(part, recipe) for part, recipe in zip(parts, recipes, strict=True)]
     else:
         rows = pd.concat(parts)
@@ -262,7 +262,7 @@ def _runs(rows: pd.DataFrame, recipe: str) -> Accuracies:
 
 
 def _shown_too(rows: list[dict[str, Any]]) -> list[Prediction]:
-    """Return further lines of plan E: other samples, and the second look where it is due."""
+    """Return further predictions of plan E: other samples, and the second look if it is needed."""
     plan = PLANS["E"]
     fewer = ("mini", "mini-init-parts")
     lines = [line._replace(sweeps=fewer, note="without seeds 111 and 222") for line in plan[:5]]
@@ -276,7 +276,7 @@ def _shown_too(rows: list[dict[str, Any]]) -> list[Prediction]:
 
 
 def order_of_algorithms(table: str, *, repeats: int = 60, reruns: int = 10) -> dict[str, Any]:
-    """Decide F3.3: do the search algorithms keep their order on both recipes of a table?"""
+    """Decide F3.3: whether the search algorithms have the same order on both recipes of a table."""
     recipes = [f"{table}@fixed", f"{table}@topology"]
     found = rebench.search.compare(recipes, repeats=repeats, reruns=reruns).agreement
     swaps = [] if found is None else found.swaps.to_dict("records")
@@ -284,7 +284,7 @@ def order_of_algorithms(table: str, *, repeats: int = 60, reruns: int = 10) -> d
 
 
 def line(row: Mapping[str, Any]) -> str:
-    """Return a decided line as text."""
+    """Return a decided prediction as text."""
     of = ", ".join(filter(None, [*row["sweeps"], row["cells"], row["note"]]))
     text = f"{row['number'] or '-':>4}  {row['first']} against {row['second']}: {row['verdict']}\n"
     if "n_cells" not in row:

@@ -1,23 +1,24 @@
 #!/usr/bin/env python
-"""Draw the cells of the learning-rate surface, or fresh ones, and write them into a sweep's file.
+"""Draw the cells of the learning-rate surface, or new cells, and write them into a sweep's file.
 
 usage: draw.py PUBLISHED.csv [SPEC]            the sixty cells of mini.toml
        draw.py PUBLISHED.csv SPEC --fresh      the 120 cells of mini-proxy.toml
        draw.py PUBLISHED.csv --plan-f          the cells of every sweep of plan-f.md
 
 PUBLISHED.csv has the columns `index` and `cifar10_ori_test`: the mean published accuracy of every
-cell. Only cells with a path are drawn (the rules have no rate for the others), one of a functional
-class, by the coarsest of the partitions. Six strata of published accuracy give ten cells each; the
-outer strata are narrow, so that weak and strong cells are among the drawn. Inside a stratum the
-cells have equal distances in the order of the rule's multiplier.
+cell. Only cells with a path are drawn (the rules have no rate for other cells), one per functional
+class of the coarsest partition. Six strata of published accuracy give ten cells each; the outer
+strata are narrow, so that weak and strong cells are drawn too. Inside a stratum the cells have
+equal distances in the order of the rule's multiplier.
 
-Fresh cells share no functional class with those of mini.toml: 40 from the best 5 % of the space
-by published accuracy, 80 from the rest, every class as likely as any other.
+Fresh cells share no functional class with those of mini.toml: 40 from the best 5 % of the space by
+published accuracy, 80 from the rest. All classes have the same probability.
 
-The cells of plan-f.md: 120 cells from the upper half of the space by published accuracy, none of a
-functional class above (90 of them, drawn again, for sixty epochs); one cell of each class of equal
-networks; and, for a second seed, 500 of these classes at random and the whole best tenth. The
-published accuracy of a class is the mean over its members.
+The cells of plan-f.md: 120 cells from the upper half of the space by published accuracy, without
+the functional classes of the cells above (90 of the 120 cells, drawn at random, are trained for
+sixty epochs); one cell of each class of equal networks; and, for a second seed, 500 of these
+classes at random and the whole best tenth. The published accuracy of a class is the mean over its
+members.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ QUANTILES = (0, 0.1, 0.3, 0.5, 0.7, 0.9, 1)
 PER_STRATUM = 10
 SEED = 13
 FRESH_SEED = 26
-FRESH = ((0.95, 40), (0.0, 80))  # from this quantile of published accuracy up, this number of cells
+FRESH = ((0.95, 40), (0.0, 80))  # (lowest quantile of published accuracy, number of cells)
 PLAN_F_SEED = 35
 
 
@@ -59,7 +60,7 @@ def draw(published: pd.Series) -> list[int]:
 
 
 def draw_fresh(published: pd.Series) -> list[int]:
-    """Indices of 120 cells that `draw` has not seen, ascending; `published` is by index."""
+    """Return the indices of 120 cells that `draw` does not draw, ascending."""
     space, classes = compile_space(), functional_classes("exact")
     seen = set(classes[draw(published)].tolist())
     free = np.flatnonzero((classes == np.arange(len(classes))) & (space.n_paths > 0))
@@ -79,7 +80,7 @@ def draw_fresh(published: pd.Series) -> list[int]:
 def draw_plan_f(published: pd.Series) -> dict[str, list[int]]:
     """Return the cells of each sweep of plan-f.md, ascending; `published` is by index.
 
-    Under `random 500` are the classes that were drawn at random for a second seed.
+    The key `random 500` has the classes that were drawn at random for a second seed.
     """
     rng = np.random.default_rng(PLAN_F_SEED)
     space, exact = compile_space(), functional_classes("exact")
@@ -91,7 +92,7 @@ def draw_plan_f(published: pd.Series) -> dict[str, list[int]]:
     longer = rng.choice(proxy, 90, replace=False).tolist()
 
     strict = pd.Series(functional_classes("strict"))
-    of_class = published.groupby(strict).mean()  # by the smallest index of the class
+    of_class = published.groupby(strict).mean()  # smallest index of a class -> mean accuracy
     classes = of_class.index[space.n_paths[of_class.index] > 0].to_numpy()
     sample = rng.choice(classes, 500, replace=False).tolist()
     best = of_class[classes].nlargest(round(len(classes) / 10)).index

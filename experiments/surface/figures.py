@@ -92,7 +92,7 @@ def _draw_moves(axes: Axes, answers: SurfaceAnswers) -> None:
 
 
 def _styles(answers: SurfaceAnswers) -> dict[str, dict[str, Any]]:
-    """Return a style for each recipe: one colour for all its parameters, a marker for each."""
+    """Return a style for each recipe: a colour by its name, and a marker by its parameters."""
     variants: dict[str, list[str]] = {}
     for table, column in ((answers.direct_reranking, "recipe"), (answers.curve, "rule")):
         for name in map(str, table[column].unique() if len(table) else ()):
@@ -127,9 +127,9 @@ def _draw_trained(axes: Axes, moves: pd.DataFrame, styles: Mapping[str, dict[str
 def _draw_regrets(
     axes: Axes, table: pd.DataFrame, rates: Floats, styles: Mapping[str, dict[str, Any]]
 ) -> None:
-    """Draw the regret of rules compared with one rate for all with the same mean."""
+    """Draw the regret of rules, compared with one rate for all cells with the same mean rate."""
     constant = table[table["rule"] == "constant"]
-    # Far from the best base rate every rule is bad, and differences mean little.
+    # Far from the best base rate every rule is bad, so differences are not informative.
     known = constant[constant["regret"] <= max(2.0, 3 * constant["regret"].min())]
     axes.axhline(0, **series_style(0) | {"marker": "None"}, linestyle=":", label="constant")
     rules = table[table["rule"] != "constant"]

@@ -56,7 +56,7 @@ def rate_gains(
 
     Args:
         surface: the accuracies.
-        reference: rate that others are compared with, such as the benchmark's.
+        reference: rate with which other rates are compared, such as the benchmark's.
         top_percent: the values of K.
 
     Returns:
@@ -203,8 +203,8 @@ def direct_reranking(
 
     Returns:
         A row for each recipe and K: `recipe`, `top_percent`, and the keys of `at_k` (bootstrap over
-        functional classes) and of `of_most`, whose number is that of recipes with default
-        parameters. The other recipes were trained for another question.
+        functional classes) and of `of_most`, for the number of recipes with default parameters.
+        Recipes with other parameters were trained for another question.
     """
     start = surface.column(reference)
     trained = list(_trained_directly(surface, table))

@@ -39,7 +39,8 @@ __all__ = [
 FEWEST_RATES: Final = 3
 
 _COLUMNS: Final = ("index", "dataset", "split", "epochs", "seed", "rate", "accuracy")
-# Rates and seeds of fewer cells are omitted first; then cells without a remaining rate or seed.
+# Rates and seeds that less than this share of the cells have are omitted first. Then cells that
+# lack one of the other rates or seeds are omitted.
 _MOST: Final = 0.5
 _SHOWN: Final = 5
 # A column with at most this number of values is a setting, not a measurement.
@@ -81,7 +82,7 @@ class Surface:
 
 
 class Fold(NamedTuple):
-    """Means [cells, rates] over the seeds that choose and over those that score."""
+    """Means [cells, rates] over the seeds that choose a rate, and over the seeds that score it."""
 
     choose: Floats
     score: Floats
@@ -145,7 +146,7 @@ def read_surface(
 
 
 def seed_folds(surface: Surface) -> list[Fold]:
-    """Return the folds: every seed scores once, with the choice of the others."""
+    """Return the folds: every seed scores once the rates that the other seeds choose."""
     n = len(surface.seeds)
     if n < 2:
         raise InputError("choosing on some seeds and scoring on others needs two seeds, got one")
@@ -181,8 +182,8 @@ def own_columns(surface: Surface, means: Floats, seeds: int) -> Ints:
 def gained(name: str, folds: Floats, chosen: NDArray[np.bool_] | None = None) -> dict[str, float]:
     """Return the mean under `name` of gains [cells, folds], with its interval, `_low` and `_high`.
 
-    Cells and seeds, of which every fold scores one, are both a sample. Of the cells only those
-    `chosen` [cells, folds] count, if any are given.
+    Both cells and seeds count as random samples; every fold scores one seed. If `chosen` [cells,
+    folds] is given, only the cells that it marks count.
     """
     weight = np.ones(folds.shape) if chosen is None else chosen / chosen.mean(axis=0)
     means = (folds * weight).mean(axis=0)
@@ -192,10 +193,10 @@ def gained(name: str, folds: Floats, chosen: NDArray[np.bool_] | None = None) ->
 
 
 def at_rates(means: Floats, rates: Floats, wanted: Floats) -> tuple[Floats, NDArray[np.bool_]]:
-    """Return accuracies [cells, ...] at the rates `wanted` [cells, ...], and which are outside.
+    """Return accuracies [cells, ...] at the rates `wanted`, and a mask of rates that are outside.
 
-    Between the surface's rates the accuracy is linear in the logarithm of the rate; outside it is
-    that of the nearest one.
+    Between the surface's rates the accuracy is linear in the logarithm of the rate. Outside, it is
+    the accuracy at the nearest rate.
     """
     steps, asked = np.log2(rates), np.log2(wanted)
     place = np.clip(np.searchsorted(steps, asked, side="right") - 1, 0, len(steps) - 2)
@@ -209,7 +210,7 @@ def at_rates(means: Floats, rates: Floats, wanted: Floats) -> tuple[Floats, NDAr
 def log_best_rates(means: Floats, rates: Floats) -> Floats:
     """Return log2 of each cell's best rate: the vertex of a parabola around the best rate.
 
-    At either end of the rates the best is the end itself.
+    If the best rate is the smallest or the largest rate, it is returned unchanged.
     """
     steps = np.log2(rates)
     best = np.argmax(means, axis=1)
@@ -256,7 +257,7 @@ def _whole(wide: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
 
 
 def _trained(rows: pd.DataFrame, cells: pd.Index[int]) -> Ints:
-    """Return the cell that was trained for each of `cells`: by the table, or the cell itself."""
+    """Return, for each of `cells`, the cell that was trained for it: from the table, or itself."""
     if "trained_as" not in rows:
         return cells.to_numpy(dtype=np.int64)
     trained = rows.drop_duplicates("index").set_index("index")["trained_as"].reindex(cells)

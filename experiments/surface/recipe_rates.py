@@ -1,4 +1,4 @@
-"""The learning rates that recipes ask for: one for all cells, by a rule of graphs, or measured."""
+"""The learning rates of recipes: one rate for all cells, a rule of graphs, or measured rates."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def fixed_rate(label: str) -> float | None:
 
 
 def with_rates(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a table with the column `rate`: that of recipes fixed(lr=...), NaN elsewhere."""
+    """Return a table with the column `rate`: lr of recipes fixed(lr=...), NaN for other recipes."""
     if "rate" in table:
         return table
     if "recipe" not in table:  # a table of accuracies only
@@ -104,7 +104,7 @@ def effective_rate(surface: Surface, table: pd.DataFrame, label: str) -> float:
 
 
 def _runs(surface: Surface, table: pd.DataFrame, label: str) -> pd.DataFrame:
-    """Return a recipe's runs on the surface's cells, trained as long."""
+    """Return a recipe's runs on the surface's cells, with the surface's number of epochs."""
     asked = (table["dataset"] == surface.dataset) & (table["epochs"] == surface.epochs)
     return table[asked & (table["recipe"] == label) & table["index"].isin(surface.cells)]
 
@@ -119,11 +119,11 @@ def _factor(recipe: Recipe, cell: Cell, size: Mapping[str, int]) -> float:
 
     from rebench.nets import TinyNet
 
-    with torch.device("meta"):  # its shapes are asked for, not its weights
+    with torch.device("meta"):  # only shapes are needed, so no weights are stored
         net = TinyNet(cell, **size)
     try:
         return init_rate_factor(net, recipe.layer_inits(net, cell))
-    except NoPathError:  # a foreign table: we train no such cell under such a recipe
+    except NoPathError:  # in tables by others only
         return np.nan
 
 
@@ -136,7 +136,7 @@ def _rate(recipe: Recipe, index: int) -> float:
 
 @functools.lru_cache(maxsize=4096)
 def _recipe(label: str) -> Recipe | None:
-    """Return the recipe of a label; None where it is another program's."""
+    """Return the recipe of a label; None if it is the label of another program."""
     try:
         return make_recipe(RecipeSpec.parse(label))
     except InputError:

@@ -1,6 +1,6 @@
 """Rules for the learning rate on a surface: the regret of each, and fits that predict best rates.
 
-Rules are compared with a cell's own best rate, and so are fits that never saw the cell.
+Rules, and fits to other cells, are compared with a cell's own best rate.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ def rule_regrets(surface: Surface, rules: Mapping[str, Floats]) -> pd.DataFrame:
     Returns:
         A row per rule and `base` ("own" or "best"): `rule`, `mean_rate` (geometric), `regret`,
         `over_constant` (percentage points over the best single rate), `over_same_mean` (over the
-        constant at the rule's own mean rate: is it scaled, or merely larger?), each of the three
-        with `_low` and `_high` (`gained`), and `outside`.
+        constant rate equal to the rule's mean rate), each of the three with `_low` and `_high`
+        (`gained`), and `outside`.
     """
     grid, own = _grid(surface), _own_best(surface)
     alike = np.ones(len(surface.cells))
@@ -135,7 +135,7 @@ def fit_rates(
     Args:
         surface: the accuracies.
         predictors: columns [cells] by the name of their set.
-        rng: deals the cells (functional classes) into parts.
+        rng: random generator that divides the cells (functional classes) into parts.
 
     Returns:
         A row per set: `predictors`, `octaves` (root mean square error of log2 of the rate) and
@@ -214,7 +214,7 @@ def _own_best(surface: Surface) -> Floats:
 def _by_base(
     surface: Surface, ratios: Floats, grid: Floats
 ) -> tuple[Floats, Floats, NDArray[np.bool_]]:
-    """Return accuracies [folds, cells, grid] on both kinds of seeds, and which are outside."""
+    """Return accuracies [folds, cells, grid] on both kinds of seeds, and outside rates."""
     wanted, folds = ratios[:, None] * grid, seed_folds(surface)
     choose = [at_rates(fold.choose, surface.rates, wanted) for fold in folds]
     score = [at_rates(fold.score, surface.rates, wanted)[0] for fold in folds]
@@ -222,6 +222,6 @@ def _by_base(
 
 
 def _at_best(choose: Floats, score: Floats) -> Floats:
-    """Return accuracies [cells, folds] of `score` where `choose` is best."""
+    """Return accuracies [cells, folds] of `score` at the base rate with the best mean `choose`."""
     best = np.argmax(choose.mean(axis=1), axis=1)
     return score[np.arange(len(best)), :, best].T

@@ -4,9 +4,9 @@ usage: python -m experiments.surface.sampled TABLE OUT.parquet [DATASET]
 
 In TABLE every configuration has its own rate, as in JAHS-Bench-201. Gradient boosting predicts the
 accuracy of each cell at each rate; `python -m experiments.surface OUT.parquet` analyses the result.
-The model is fitted to disjoint parts of the configurations, and the parts take the place of seeds:
-a choice made on one part is scored by the others, so that an error of one fit is no finding. Errors
-that all fits share, for instance because a cell has few configurations, are not detected.
+The model is fitted to disjoint parts of the configurations. The parts replace seeds: a choice on
+one part is scored on the other parts, so that an error of one fit is not a finding. Errors that all
+fits share, for example because a cell has few configurations, are not detected.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ BENCHMARK_SETTINGS: Final[Mapping[str, str | float]] = {
 
 _PARTS: Final = 3
 _FEWEST: Final = 300
-# The columns of the inputs that are operations: of the edges, and again where they are live.
+# Input columns with operations: of all edges, then of live edges.
 _CATEGORIES: Final = range(2 * len(EDGES))
 _DEAD: Final = len(OP_NAMES)
 _BOOSTING: Final = {"max_iter": 150, "learning_rate": 0.1, "min_samples_leaf": 20}
@@ -56,8 +56,9 @@ def regress_surface(
     Args:
         rows: one data set, split and number of epochs, with a column `rate`; other settings are
             the columns of `BENCHMARK_SETTINGS`.
-        reference: a rate to be among those predicted.
-        rng: deals the configurations into parts, and seeds the fits.
+        reference: a rate that must be among the predicted rates.
+        rng: random generator that divides the configurations into parts and gives the fits their
+            seeds.
 
     Returns:
         Predicted rows of a surface, a `seed` for each part of the sample; and notes.
@@ -127,8 +128,8 @@ def _held(rows: pd.DataFrame) -> dict[str, Any]:
 def _inputs(cells: Ints, rates: Floats, settings: pd.DataFrame) -> Floats:
     """Return the inputs of the regression [rows, ...]: the graph, the rate and the settings.
 
-    Of the graph, its operations and how many paths have how many convolutions: no rule's own
-    statistic, which would make that rule look better than it is.
+    The graph is given by its operations and by the number of paths with each number of
+    convolutions. A rule's own statistic is not an input, because it would favour that rule.
     """
     space = compile_space()
     operations = space.ops[cells].astype(np.float64)

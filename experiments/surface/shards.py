@@ -5,8 +5,8 @@ usage: shards.py pack RUN FOLDER
        shards.py unpack RUN FOLDER
 
 `pack` writes the complete lines of RUN/results/NAME.jsonl that FOLDER does not have to
-FOLDER/NAME.LINE.jsonl.xz, where LINE is the number of the first one: a packed file is never
-written again. `unpack` puts the lines of FOLDER back into RUN/results, where they are lacking.
+FOLDER/NAME.LINE.jsonl.xz, where LINE is the number of the first line: a packed file is never
+written again. `unpack` appends the lines of FOLDER that RUN/results lacks.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def packed_lines(folder: Path) -> dict[str, bytes]:
 
 
 def pack(run: Path, folder: Path) -> int:
-    """Pack the complete lines that are not packed yet; return how many."""
+    """Pack the complete lines that are not packed yet; return their number."""
     known = packed_lines(folder)
     total = 0
     for shard in sorted((run / "results").glob("*.jsonl")):
@@ -50,7 +50,7 @@ def pack(run: Path, folder: Path) -> int:
 
 
 def unpack(run: Path, folder: Path) -> int:
-    """Write the packed lines that the run lacks; return how many."""
+    """Write the packed lines that the run lacks; return their number."""
     total = 0
     for name, lines in packed_lines(folder).items():
         shard = run / "results" / f"{name}.jsonl"

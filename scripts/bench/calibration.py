@@ -103,7 +103,7 @@ class Scenario:
     """Number of cells per function. They share the true accuracy and half of the noise variance."""
 
     def draw(self, rng: np.random.Generator) -> tuple[Floats, Floats]:
-        """Return a benchmark and a re-trained table [n, seeds]."""
+        """Draw a benchmark table and a re-trained table; return both as accuracies [n, seeds]."""
         if self.chosen_by:
             both = replace(
                 self, n=10 * self.n, chosen_by="", seeds=(2 * self.seeds[0], self.seeds[1])
@@ -114,7 +114,7 @@ class Scenario:
             return before[order[-self.n :]], after[order[-self.n :]]
         groups = -(-self.n // self.alike)
         true, sd = (np.repeat(x, self.alike)[: self.n] for x in _world(self.world, groups, rng))
-        if self.noise == "uneven":  # some cells are noisier than others that are as good
+        if self.noise == "uneven":  # cells of equal accuracy have different noise
             sd = sd * np.exp(0.5 * rng.standard_normal(self.n) - 0.125)
         feature = rng.standard_normal(self.n)
         moved = true + self.change * sd * rng.standard_normal(self.n)
@@ -176,7 +176,7 @@ def _noise(name: str, shape: tuple[int, int], rng: np.random.Generator) -> Float
         return rng.laplace(size=shape) / np.sqrt(2)
     if name == "t5":
         return rng.standard_t(5, size=shape) / np.sqrt(5 / 3)
-    if name == "skewed":  # now and then a run is much worse: skewness -1.4, kurtosis 3
+    if name == "skewed":  # a few runs are much worse: skewness -1.4, kurtosis 3
         return (2 - rng.gamma(2, size=shape)) / np.sqrt(2)
     return rng.standard_normal(shape)
 
@@ -186,7 +186,7 @@ SEEDS = tuple(pair for pair in itertools.product((1, 2, 3), repeat=2) if pair !=
 
 
 def scenarios() -> dict[str, list[Scenario]]:
-    """Return all scenarios by the question that they ask."""
+    """Return all scenarios, grouped by their question."""
     three = ((3, 3), (3, 1))
     return {
         "cells and seeds": [Scenario(n=n, seeds=k) for n in SIZES for k in SEEDS],
@@ -313,7 +313,7 @@ def shares(scenario: Scenario, repeats: int, key: Sequence[int], draws: int) -> 
 
 
 def ranks_covered(n: int, seeds: int, world: str, noise: str, tables: int) -> dict[str, object]:
-    """How often 95 % intervals of ranks hold the true rank, and the set of the best the best."""
+    """Count how often intervals of ranks contain the true rank, and the set the best cell."""
     covered, best, sizes = [], [], []
     for table in range(tables):
         rng = np.random.default_rng([n, seeds, table])

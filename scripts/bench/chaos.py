@@ -43,7 +43,7 @@ from rebench.runs import FinishedTrials, write_atomically  # noqa: E402 - after 
 MEASURES = ("rebench/launch", "rebench/runs", "rebench/train")
 NODES = ("n1", "n2", "n3")
 PAUSE_S = (0.2, 4.0)
-# How long a round may go on after its last fault before it counts as stuck.
+# Longest time of a round after its last fault; a longer round counts as stuck.
 PATIENCE_S = 600.0
 # Stop after this number of consecutive rounds that failed or hit nothing.
 TRIES = 3

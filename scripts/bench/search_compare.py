@@ -42,7 +42,7 @@ def contest() -> None:
     from rebench.tables import open_table
 
     runs = open_table(TABLE).group("cifar10-valid", "x-valid", 200).column("accuracy")
-    # The runs of each cell first; every cell has two.
+    # Move the missing runs (NaN) of each cell to the end; every cell has at least two runs.
     packed = np.take_along_axis(runs, np.argsort(np.isnan(runs), axis=1, kind="stable"), axis=1)
     tables = [
         SearchTable(
