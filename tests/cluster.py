@@ -1,4 +1,4 @@
-"""What the cluster tests share: a handle on a private SLURM."""
+"""Helpers of the cluster tests: a private SLURM, and a sweep on it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Cluster:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What clients and jobs need to find it, and nothing of another SLURM."""
+        """Return the environment in which clients and jobs find this SLURM, and no other."""
         rest = {name: value for name, value in os.environ.items() if not name.startswith("SLURM_")}
         return rest | {"SLURM_CONF": f"{self.folder}/slurm.conf"}
 
@@ -48,7 +48,7 @@ class Cluster:
         return done.stdout
 
     def heal(self) -> None:
-        """Do what an administrator would: take drained nodes back, and release held jobs."""
+        """Act as an administrator: resume drained nodes, and release held jobs."""
         for node in self.ask("sinfo", "-h", "-N", "-t", "drain,down", "-o", "%N").split():
             # SLURM refuses those that came back by themselves.
             self.ask("scontrol", "update", f"NodeName={node}", "State=RESUME", check=False)
@@ -80,7 +80,7 @@ checkpoint_min = 0.002
 
 
 def unsafe_cifar(root: Path) -> Path:
-    """Make a folder of data in which CIFAR-10 is there and cannot be read: its trials fail."""
+    """Make a data folder in which CIFAR-10 exists but cannot be read, so that its trials fail."""
     folder = root / "cifar-10-batches-py"
     folder.mkdir(parents=True)
     for name in data_spec("cifar10").files:
@@ -89,7 +89,7 @@ def unsafe_cifar(root: Path) -> Path:
 
 
 def broken_init(folder: Path) -> str:
-    """Write code that lets every trial of the recipe `topology` fail; return a line of set-up."""
+    """Write code that makes every trial of the recipe `topology` fail; return its set-up line."""
     folder.mkdir(parents=True)
     (folder / "sitecustomize.py").write_text(
         "from rebench.recipes.topology import Topology\n"
@@ -100,7 +100,7 @@ def broken_init(folder: Path) -> str:
 
 
 def has_pending(pid: int, number: signal.Signals) -> bool:
-    """Whether a signal waits for a process that is stopped, or the process has ended."""
+    """Return whether a signal waits for a stopped process, or the process has ended."""
     try:
         status = Path(f"/proc/{pid}/status").read_text()
     except OSError:
@@ -110,14 +110,14 @@ def has_pending(pid: int, number: signal.Signals) -> bool:
 
 
 def signal_all(pids: list[int], number: signal.Signals) -> None:
-    """Send a signal to processes, of which some may have ended by now."""
+    """Send a signal to processes; ignore those that have ended."""
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, number)
 
 
 class Sweep:
-    """One sweep of small, fast trials, driven through the command line alone."""
+    """One sweep of small, fast trials, controlled only through the command line."""
 
     def __init__(
         self, folder: Path, cluster: Cluster | None = None, *, epochs: int = 2, cells: int = 7
@@ -143,7 +143,7 @@ class Sweep:
     ) -> subprocess.CompletedProcess[str]:
         """Run a rebench command and expect an exit code, or any if None.
 
-        What leaves no process here runs in this one.
+        Commands that start no process run in the process of the test.
         """
         command = self.command(name, *options)
         if not (self.prefix or "--resubmit" in options or "local" in options):
@@ -162,11 +162,11 @@ class Sweep:
         return done
 
     def submit(self, *options: str) -> dict[str, Any]:
-        """Submit what is pending; return the row that is printed."""
+        """Submit the pending trials; return the printed row."""
         return json.loads(self.rebench("submit", *options, "--json").stdout)[0]
 
     def counts(self) -> dict[str, Any]:
-        """Return how many trials are in each state."""
+        """Return the number of trials in each state."""
         return json.loads(self.rebench("status", "--json").stdout)[0]
 
     def trials(self, state: str) -> list[dict[str, Any]]:
@@ -174,20 +174,20 @@ class Sweep:
         return json.loads(self.rebench("status", "--state", state, "--json").stdout)
 
     def records(self) -> int:
-        """Return how many lines the shards hold just now."""
+        """Return the current number of lines in the shards."""
         return sum(path.read_bytes().count(b"\n") for path in self.run.glob("results/*.jsonl"))
 
     def wait_for_records(self, count: int) -> None:
-        """Return once the shards hold so many lines."""
+        """Wait until the shards contain this number of lines."""
         self.wait_until(lambda: self.records() >= count, f"{count} records")
 
     def wait_until_over(self) -> dict[str, Any]:
-        """Return the counts once nothing runs and nothing waits."""
+        """Wait until no job runs or waits; return the number of trials in each state."""
         self.rebench("watch", "--every-s", "0.5", code=None)
         return self.counts()
 
     def finish(self, *options: str) -> dict[str, Any]:
-        """Bring the sweep to its end as its owner would: watch, and submit again what is left."""
+        """Finish the sweep as its owner would: watch it, and submit the remaining trials again."""
         for _ in range(3):
             counts = self.wait_until_over()
             if counts["done"] == self.size:
@@ -196,7 +196,7 @@ class Sweep:
         return self.wait_until_over()
 
     def wait_until(self, ready: Callable[[], bool], what: str, limit_s: float = 240) -> None:
-        """Return once `ready`."""
+        """Wait until `ready` returns true."""
         deadline = time.monotonic() + limit_s
         while not ready():
             if time.monotonic() > deadline:
@@ -205,7 +205,7 @@ class Sweep:
             time.sleep(0.1)
 
     def stop_workers_where(self, ready: Callable[[], bool], what: str, rank: int = 0) -> None:
-        """Stop the workers of a rank, and let them go on until it was at a moment when `ready`."""
+        """Stop the workers of a rank; let them continue and try again until `ready` is true."""
 
         def stopped() -> bool:
             signal_all(self.workers(rank), signal.SIGSTOP)
@@ -217,7 +217,7 @@ class Sweep:
         self.wait_until(stopped, what)
 
     def outcomes(self) -> dict[str, Any]:
-        """Return every trial's outcome, once it is sure that each has one record that counts."""
+        """Check that each trial has exactly one valid record; return the outcome of every trial."""
         # A part is enough where the test counts on trials that fail: the size says how many.
         collected = json.loads(self.rebench("collect", "--json", "--partial").stdout)[0]
         assert collected["damaged_lines"] == 0
@@ -228,7 +228,7 @@ class Sweep:
     def jobs(self, state: str = "RUNNING") -> list[str]:
         """Return the jobs of this sweep in a state, array tasks one by one.
 
-        A job of the test before outlives its last record by a moment.
+        A job of the previous test can run for a moment after its last record.
         """
         known = self.run / "run.json"
         prefix = f"rebench-{json.loads(known.read_text())['name']}-" if known.exists() else "/"
@@ -237,11 +237,11 @@ class Sweep:
         return [job for job, _, name in lines if name.startswith(prefix)]
 
     def workers(self, rank: int = 0) -> list[int]:
-        """Return the Python processes of all running jobs that have this rank in theirs."""
+        """Return the Python processes with this rank in all running jobs."""
         return [pid for job in self.jobs() for pid in self.worker_pids(job, rank)]
 
     def worker_pids(self, job: str, rank: int = 0) -> list[int]:
-        """Return the Python processes of a job, by what SLURM put into their environment."""
+        """Return the Python processes of a job, found by SLURM's variables in their environment."""
         number, _, task = job.partition("_")
         marks = {f"SLURM_CONF={self.environment['SLURM_CONF']}", f"SLURM_PROCID={rank}"}
         if task:

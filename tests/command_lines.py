@@ -1,4 +1,4 @@
-"""Every command that prints a table, as it is typed in a folder that `prepare` has filled."""
+"""Command lines of all commands that print a table, for a folder that `prepare` has filled."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ NAMED = {"name": "published", "origin": "generated"}
 
 
 def words(name: str) -> list[str]:
-    """Return what is typed; what it needs has been done then."""
+    """Return the words of a command line, after the commands that it needs have run."""
     return [*name.partition(" --")[0].split(), *shlex.split((LINES | SLOW)[name])]
 
 
@@ -104,7 +104,7 @@ def prepare(folder: Path) -> None:
 
 
 def all_commands() -> Iterator[tuple[str, Any]]:
-    """Yield every command's words and what typer makes of it."""
+    """Yield the words of every command, and typer's object of the command."""
     for name in COMMANDS:
         made = load(name)
         inner = getattr(made, "commands", None)

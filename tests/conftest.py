@@ -18,9 +18,9 @@ search_garbage_rarely()
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what asks the fixture `real_data`, so that it is chosen as what has stand-ins is.
+    """Mark tests with the fixture `real_data` as `shared_data`, and sort the tests.
 
-    What may take longest comes first: at the end no process is to work alone.
+    The longest tests come first, so that at the end all processes have work.
     """
     for item in items:
         if "real_data" in getattr(item, "fixturenames", ()):
@@ -35,20 +35,20 @@ def _may_take_s(item: pytest.Item) -> float:
 
 @pytest.fixture(autouse=True)
 def _same_draws() -> None:
-    """What a test draws without a generator of its own is the same each time."""
+    """Seed the global generators, so that every test draws the same numbers each time."""
     if torch := sys.modules.get("torch"):
         torch.manual_seed(0)
 
 
 @pytest.fixture(scope="session")
 def project() -> Path:
-    """The project's root."""
+    """Return the project's root."""
     return PROJECT
 
 
 @pytest.fixture(scope="session")
 def real_data() -> Path:
-    """The folder of real data; tests that need it are skipped where it is absent."""
+    """Return the folder of real data; skip the test if it is absent."""
     folder = shared_data()
     if folder is None:
         pytest.skip("REBENCH_SHARED_DATA is not set")

@@ -1,4 +1,4 @@
-"""Records that claim more than they hold, as bzip2-compressed pickles."""
+"""Hostile records, as bzip2-compressed pickles: their contents are larger than their files."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _trial(name: str, value: object) -> bytes:
 
 
 def _spliced(name: str, hostile: bytes) -> bytes:
-    """Return a record whose field `name` is what the opcodes `hostile` build."""
+    """Return a record in which the opcodes `hostile` build the value of the field `name`."""
     marker = "the place of the hostile value"
     if name in ("arch_index", "arch_str", "dataset_seed", "all_results"):
         whole = _pure(lambda r: r.update({name: marker}))
@@ -71,7 +71,7 @@ def _key(opcodes: bytes) -> bytes:
 
 @functools.cache
 def _colliding_pairs(count: int) -> list[tuple[int, int]]:
-    """Return pairs of integers of one hash: tuples hash as xxHash does, which can be inverted."""
+    """Return pairs of integers with the same hash: the hash of tuples (xxHash) can be inverted."""
     prime_1, prime_2, prime_5 = 11400714785074694791, 14029467366897019727, 2870177450012600261
     inverse, pairs, first = pow(prime_2, -1, 2**64), [], 0
     while len(pairs) < count:
@@ -87,18 +87,18 @@ def _colliding_pairs(count: int) -> list[tuple[int, int]]:
 
 
 def _minus_ones_and_twos(bits: int) -> list[tuple[int, ...]]:
-    """Return tuples of one hash, because -1 and -2 have one."""
+    """Return tuples with the same hash, because -1 and -2 have the same hash."""
     return [tuple(-1 - (n >> bit & 1) for bit in range(bits)) for n in range(2**bits)]
 
 
 def _doubled_tuples(depth: int) -> bytes:
-    """Return a tuple of two of a tuple of two of ...: 2^depth to hash, a few bytes to write."""
+    """Return a nested tuple of pairs: it has few bytes, but hashing it takes 2^depth steps."""
     step = b"".join(b"h%ch%c\x86\x94" % (n, n) for n in range(depth))
     return _LEAF + step
 
 
 def _doubled_lists(depth: int) -> bytes:
-    """Return the same of lists, at protocol 2, in places that the record itself does not use."""
+    """Return nested lists of pairs in protocol 2, in memo positions that the record leaves free."""
     parts = [b"]r" + struct.pack("<I", 10_000)]
     for n in range(depth):
         held = b"j" + struct.pack("<I", 10_000 + n)
@@ -107,7 +107,7 @@ def _doubled_lists(depth: int) -> bytes:
 
 
 def claims() -> Iterator[tuple[str, bytes]]:
-    """More epochs, seeds, splits or trials than any record has."""
+    """Yield records with more epochs, seeds, splits or trials than any real record."""
     for name in ("200000000", "99999", "0", "-1", "1e9", "9" * 400, "12.5", "٢٠٠", "0x10"):
         yield (
             f"hp {name[:9]}",
@@ -150,7 +150,7 @@ def _many_trials(results: dict[str, Any]) -> None:
 
 
 def numbers() -> Iterator[tuple[str, bytes]]:
-    """Values that are no numbers, or none that a float can be."""
+    """Yield records with values that are not numbers, or not representable as a float."""
     for field in ("params", "flop"):
         for value in (2**2000, "1", None, [1.0], 1j):
             yield f"{field} {str(value)[:6]}", _trial(field, value)
@@ -161,7 +161,7 @@ def numbers() -> Iterator[tuple[str, bytes]]:
 
 
 def colliding() -> Iterator[tuple[str, bytes]]:
-    """Dicts and sets whose keys all have one hash."""
+    """Yield records with dicts and sets whose keys all have the same hash."""
     long = [n * _HASH_MODULUS for n in range(1, 30_000)]
     yield "colliding integers", b"\x80\x04}(" + b"".join(_longs([n]) + b"N" for n in long) + b"u."
     yield "colliding integers in a set", b"\x80\x04\x8f(" + _longs(long) + b"\x90."
@@ -187,7 +187,7 @@ def _longs(values: list[int]) -> bytes:
 
 
 def nested() -> Iterator[tuple[str, bytes]]:
-    """Keys and values within values: for a hash, a comparison or a message to go down."""
+    """Yield records with deeply nested keys and values, for hashes, comparisons and messages."""
     deep = 1_900_000
     yield "key nested deeply", _key(b")" + b"\x85" * deep)
     yield "key nested deeply, kept", _key(b")" + b"\x85\x94" * deep)
@@ -221,7 +221,7 @@ def nested() -> Iterator[tuple[str, bytes]]:
 
 
 def sizes() -> Iterator[tuple[str, bytes]]:
-    """A few bytes each for many objects, or one object of a great claim."""
+    """Yield records with many objects of a few bytes, or one object of a huge claimed size."""
     many = 1_900_000
     start = b"\x80\x04]("
     yield "lists", start + b"]" * many + b"e."
@@ -255,6 +255,6 @@ def sizes() -> Iterator[tuple[str, bytes]]:
 
 
 def crafted_records() -> dict[str, bytes]:
-    """Return all of them by name."""
+    """Return all hostile records by name."""
     groups = (claims, numbers, colliding, nested, sizes)
     return {name: bz2.compress(data, 1) for group in groups for name, data in group()}

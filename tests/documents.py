@@ -1,4 +1,4 @@
-"""What a page says by fenced blocks: commands and snippets, for the tests that run them."""
+"""Fenced blocks of a page: commands and snippets, for the tests that run them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["blocks", "commands", "environment", "ran"]
 
 
 def blocks(page: Path, language: str, title: str | None = None) -> list[str]:
-    """Return the fenced blocks of one language; those of one title, if one is given."""
+    """Return the fenced blocks of one language, with this title if a title is given."""
     about = rf'[^\n]*title="{re.escape(title)}"[^\n]*' if title else r"\b[^\n]*"
     pattern = rf"^```{language}{about}\n(.*?)^```"
     return re.findall(pattern, page.read_text(), re.DOTALL | re.MULTILINE)
@@ -28,13 +28,13 @@ def commands(page: Path) -> list[list[str]]:
 
 
 def environment() -> dict[str, str]:
-    """Return the environment in which a page's commands run this checkout's code."""
+    """Return an environment in which the commands of a page use the code of this checkout."""
     path = os.pathsep.join(filter(None, [str(PROJECT), os.environ.get("PYTHONPATH")]))
     return {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
 
 
 def ran(words: list[str], folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Run a command of a page in a folder, or ``-c`` and a snippet, whatever it ends with."""
+    """Run a command of a page (or ``-c`` and a snippet) in a folder; any exit code is accepted."""
     return subprocess.run(
         [sys.executable, *([] if words[0] == "-c" else ["-m"]), *words],
         cwd=folder,

@@ -1,4 +1,4 @@
-"""Every kind of figure, drawn from small data: what tests of all figures share."""
+"""Every kind of figure, drawn from small data, for the tests of all figures."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ RECIPES = (
 
 
 def accuracies(name, n, *, seeds=3, change=0.0, seed=0):
-    """Generated accuracies of `n` cells; of equal `n` they are of equal cells."""
+    """Return generated accuracies of `n` cells; equal `n` give the same cells."""
     rng = np.random.default_rng([seed, n])
     cells = np.sort(np.random.default_rng(n).choice(15_625, n, replace=False))
     true = 94 - np.random.default_rng([n, 1]).gamma(1.2, 2.5, n) + change * rng.normal(size=n)
@@ -56,7 +56,7 @@ def accuracies(name, n, *, seeds=3, change=0.0, seed=0):
 
 @functools.cache
 def reranking(n: int = 60, *, seeds: int = 3, dataset: str = "cifar10") -> Reranking:
-    """A benchmark of `n` cells against a recipe of a long name that changes them a little."""
+    """Compare a benchmark of `n` cells with a recipe that has a long name and a small effect."""
     return rerank(
         Paired.of(
             accuracies("benchmark", n, seeds=seeds),
@@ -109,7 +109,7 @@ def _drawn(law: str, tables: dict[str, pd.DataFrame]) -> Drawing:
 
 
 def _law(law: str) -> Drawing:
-    """Of the measured tables that are stored beside the notebook on the theory."""
+    """Return a law's result from the measured tables next to the notebook on the theory."""
     stored = (PROJECT / "notebooks" / "04_theory").glob(f"{law}-*.csv")
     tables = {path.stem.removeprefix(f"{law}-"): pd.read_csv(path) for path in stored}
     return _drawn(law, tables)
@@ -135,5 +135,5 @@ KINDS: dict[str, Callable[[], Drawing]] = {
 
 @functools.cache
 def drawing(kind: str) -> Drawing:
-    """The figure of a kind, drawn once."""
+    """Return the figure of a kind; it is drawn only once."""
     return KINDS[kind]()

@@ -1,4 +1,4 @@
-"""What the exact recursion says of one graph."""
+"""Learning rate of one graph by the exact recursion."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from rebench.recipes.recursion import Graphs, degree_gains
 def exact_maximal_lr(
     graph: DagCode, rule: str = "target", *, order: Order = "before", **options: bool
 ) -> float:
-    """The learning rate at which E dz^2 of the output vertex is 1 after one step.
+    """Return the learning rate at which E dz^2 of the output vertex is 1 after one step.
 
     One data point with ||x||^2 / n = 1, residual 1, no normalisation; stem N(0, 2 / fan_in),
-    readout N(0, 1 / n^2), n to infinity. `rule` says whose in-degree the init divides by, and
-    `order` where the ReLU stands; behind the weights the init accounts for its mean. Infinite where
-    no path leads to the output.
+    readout N(0, 1 / n^2), n to infinity. `rule` names the vertex whose in-degree divides the init
+    variance, `order` the position of the ReLU. If the ReLU is after the weights, the init accounts
+    for its mean. The rate is infinite without a path.
     """
     graphs = Graphs.of([graph], **options)
     gains = degree_gains(graphs, rule, relu_mean=order == "after")

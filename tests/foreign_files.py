@@ -18,13 +18,13 @@ DIGITS = {CONV_3X3: "0", AVG_POOL: "1", SKIP: "2", NONE: "3"}
 
 
 def code(cell: Cell) -> str:
-    """What the benchmark calls a cell, by its README's figure: (A)|(B)(C)|(D)(E)(F)."""
+    """Return the benchmark's code of a cell, by the figure in its README: (A)|(B)(C)|(D)(E)(F)."""
     a, b, c, d, e, f = (DIGITS[op] for op in cell.ops)
     return f"{a}|{b}{c}|{d}{e}{f}"
 
 
 def codes(n: int | None = None, seed: int = 0) -> dict[str, str]:
-    """Hashes by code: one for all cells that are one function; of n classes, or of all."""
+    """Return code -> hash; cells of one functional class share a hash. Take n classes, or all."""
     classes = compile_space().functional_class
     held = [cell for cell in all_cells() if CONV_1X1 not in cell.ops]
     kinds = sorted({int(classes[cell.index]) for cell in held})
@@ -39,7 +39,7 @@ def codes(n: int | None = None, seed: int = 0) -> dict[str, str]:
 
 
 def bench12(hashes: dict[str, str], best_rate: float = 0.1, batch_sizes=BATCH_SIZES, seed: int = 0):
-    """Metrics by (hash, rate, batch size, seed); accuracies fall off on both sides of a rate."""
+    """Return metrics by (hash, rate, batch size, seed); accuracy is highest at one rate."""
     rng = np.random.default_rng(seed)
     kinds = sorted(set(hashes.values()))
     keys = list(itertools.product(kinds, RATES, batch_sizes, SEEDS))

@@ -2,9 +2,9 @@
 
 Each cell's quality is a linear score of its live operations and paths, plus noise that cells of
 one functional class share; its rank becomes an accuracy through the quantiles of the published
-means. The score's weights were fitted once to the published CIFAR-10 means (Spearman 0.90), so
-that search algorithms and rankings meet a landscape like the real one. Everything else (other
-splits, losses, 12 epochs, times) follows by simple rules from there.
+means. The score's weights were fitted once to the published CIFAR-10 means (Spearman 0.90), so that
+search algorithms and rankings behave as on the real table. Everything else (other splits, losses,
+12 epochs, times) follows by simple rules from there.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ def synthetic_frame(
     """Return a generated long table with the benchmark's columns, data sets, splits and seeds.
 
     Args:
-        seed: decides every value; the values of a cell do not depend on which cells are asked for.
+        seed: seed of all values; the values of a cell do not depend on `cells`.
         cells: benchmark indices, all 15,625 by default.
-        datasets: which of the benchmark's four.
+        datasets: names of the benchmark's data sets.
         epochs: 12, 200 or both.
         missing_seeds: the share of (cell, data set) at 200 epochs that lack one seed, as some do.
     """

@@ -1,4 +1,4 @@
-"""Records and runs as the tests need them, made without any training."""
+"""Records and runs for tests, made without training."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def make_record(
     recipe: RecipeSpec = NB201,
     **changes: Any,
 ) -> Record:
-    """A record of two epochs on the digits; `changes` of its origin, its `trial`, its `outcome`."""
+    """Return a record of two epochs on digits; `trial`, `outcome` and `changes` replace values."""
     usual = {"cell": cell, "dataset": "digits", "recipe": recipe, "seed": seed, "epochs": 2}
     trial = Trial(**usual | changes.pop("trial", {}))
     curve = Curve(accuracy=[10.0, accuracy], loss=[2.0, 1.5])
@@ -58,14 +58,14 @@ def make_record(
 
 
 def write_records(run: Path, worker: str, *records: Record) -> None:
-    """Append records to a shard of their own."""
+    """Append records to a new shard."""
     writer = ShardWriter(run / "results", worker)
     writer.append([record.to_line() for record in records])
     writer.close()
 
 
 def make_run(folder: Path, records: list[Record]) -> Run:
-    """A run that is to train the trials of these records, and has not begun."""
+    """Make a run that lists the trials of these records and has no record yet."""
     run = Run.create(folder).settled()
     run.write_sweep(SPEC, tuple(record.trial for record in records))
     return run

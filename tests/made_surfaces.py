@@ -1,4 +1,4 @@
-"""Generated learning-rate surfaces whose truth is known: parabolas in the logarithm of the rate."""
+"""Generated learning-rate surfaces with known best rates: parabolas in the log of the rate."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ SEEDS = (1, 2, 3)
 
 
 def some_cells(n=60, seed=0):
-    """Indices of cells with a path, of as many functional classes."""
+    """Return indices of `n` cells with a path, each from another functional class."""
     space = compile_space()
     first = np.flatnonzero((space.functional_class == np.arange(len(space))) & (space.n_paths > 0))
     return np.sort(np.random.default_rng(seed).permutation(first)[:n])
 
 
 def surface_table(best_rates, cells, *, noise=0.3, bend=0.5, rng=None, rates=RATES, seeds=SEEDS):
-    """A long table of cells whose accuracy falls by `bend` points an octave squared off the best.
+    """Return a long table; accuracy falls by `bend` times the squared octaves from the best rate.
 
     `best_rates` is one rate for all or [cells]; bend 0 makes the rate irrelevant.
     """
@@ -49,22 +49,22 @@ def surface_table(best_rates, cells, *, noise=0.3, bend=0.5, rng=None, rates=RAT
 
 
 def made_surface(best_rates, cells, **options):
-    """Read the surface of a generated table."""
+    """Generate a table of cells with these best rates, and return its surface."""
     return read_surface(surface_table(best_rates, cells, **options), dataset="made")
 
 
 def trained(cells, rate, difference=0.0, recipe="topology-lr"):
-    """Direct trainings at `rate` on cells whose surface is a parabola about 0.1 without noise."""
+    """Return direct trainings at `rate`, without noise, on cells with the best rate 0.1."""
     rows = surface_table(0.1, cells, rates=(rate,), noise=0)
     accuracy = rows["accuracy"] + difference
     return rows.assign(recipe=recipe, rate=np.nan, learning_rate=rate, accuracy=accuracy)
 
 
 def sample_table(best_rates, cells, n, *, noise=1.0, bend=2.0, seed=0):
-    """Random configurations of cells, each at a rate of its own, as JAHS-Bench-201 has them.
+    """Return random configurations of cells, each with another rate, as in JAHS-Bench-201.
 
-    Accuracy falls by `bend` points an octave squared off the cell's best rate; width and
-    augmentation add to it, and weight decay does nothing.
+    Accuracy falls by `bend` times the squared octaves from the cell's best rate. Width and
+    augmentation increase it; weight decay has no effect.
     """
     rng = np.random.default_rng(seed)
     which = rng.integers(len(cells), size=n)

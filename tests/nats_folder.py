@@ -27,7 +27,7 @@ SEEDS = {12: {"cifar10-valid": (777, 111)}, 200: dict.fromkeys(CLASSES, (999, 77
 
 
 def make_results(index: int, *, weights: Any = None) -> dict[str, Any]:
-    """Return the state of one cell's file: random values, and the real files' irregularities.
+    """Return the state of one cell's file, with random values and the irregularities of real files.
 
     Some cells lack a seed, a latency or times; some disagree on FLOPs between seeds; at 200 epochs
     most evaluations exist for the last epoch only; one in five has times that vary.

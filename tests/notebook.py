@@ -1,4 +1,4 @@
-"""Notebooks in tests: run as a user would, with the marked line changed, and what they show."""
+"""Notebooks in tests: run with the marked line changed, and read their outputs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DATA_SETS = re.compile(r"^(.+) = .+  # their data sets.*$", flags=re.MULTILINE)
 
 
 def stored(name: str) -> NotebookNode:
-    """Return the notebook whose name begins so, as it is stored."""
+    """Return the stored notebook whose name begins with this text."""
     [path] = [path for path in NOTEBOOKS if path.name.startswith(name)]
     return nbformat.read(path, as_version=4)
 
@@ -40,17 +40,17 @@ def outputs(notebook: NotebookNode) -> list[NotebookNode]:
 
 
 def said(notebook: NotebookNode) -> str:
-    """Return all that was printed."""
+    """Return all printed text."""
     return "".join(output.get("text", "") for output in outputs(notebook))
 
 
 def figures(notebook: NotebookNode) -> int:
-    """Return how many images are shown."""
+    """Return the number of images in the outputs."""
     return sum("image/png" in output.get("data", {}) for output in outputs(notebook))
 
 
 def shown(notebook: NotebookNode) -> list[list[dict[str, Any]]]:
-    """Return what every cell shows: all texts as they are, of images only that they are there."""
+    """Return the output of every cell: its texts, and a mark for each image."""
     return [
         [
             {

@@ -1,4 +1,4 @@
-"""Lays a package down as an installer leaves it: its module, and metadata with its entry points."""
+"""Installation of a small package into a folder: its module, and metadata with entry points."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def install(folder: Path, module: str, source: str, group: str, **entries: str) -> None:
-    """Put `module` into `folder`, which announces `entries` (name to value) as `group`."""
+    """Put `module` and metadata into `folder`; announce `entries` (name -> value) in `group`."""
     metadata = folder / f"{module}-1.0.dist-info"
     metadata.mkdir(parents=True)
     (folder / f"{module}.py").write_text(source)

@@ -6,7 +6,7 @@ from torch import nn
 
 
 class Basic(nn.Module):
-    """ResNet's block: two convolutions beside an identity or a convolution with stride."""
+    """ResNet's block: two convolutions, parallel to an identity or a convolution with stride."""
 
     def __init__(self, inputs: int, outputs: int, stride: int):
         super().__init__()
@@ -99,7 +99,7 @@ class MobileNet(nn.Module):
 
 
 class UNet(nn.Module):
-    """One level: down, up by a transposed convolution, and what was there before beside it."""
+    """U-Net with one level: down, up by a transposed convolution, and a concatenated skip."""
 
     def __init__(self, width=4):
         super().__init__()
@@ -254,7 +254,7 @@ class Excited(nn.Module):
 
 
 class Net(nn.Module):
-    """Four square layers, and what a test does with them; `last` is the readout."""
+    """Four square layers; a function of the test connects them, and `last` is the readout."""
 
     def __init__(self, body, **modules):
         super().__init__()

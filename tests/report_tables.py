@@ -16,7 +16,7 @@ SEEDS = (777, 888, 999)
 
 
 def studied(name: Path, chosen: Choices | None = None) -> Study:
-    """Study a table by its name, beside the published one that the choices name."""
+    """Return the study of a table by its name, with the published table of the choices."""
     published = open_table(chosen.published) if chosen and chosen.published else None
     return study(read_rows(name), chosen, name=name, published=published)
 

@@ -1,4 +1,4 @@
-"""Small tables that the tests of search share, made from closed formulas and a seed."""
+"""Small tables for the tests of search, made from closed formulas and a seed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rebench.tables import open_table
 def smooth_table(
     space: SearchSpace | None = None, *, noise: float = 0.0, seed: int = 0
 ) -> SearchTable:
-    """A table whose accuracy adds up over edges, so that its one optimum is all 3x3 convolutions.
+    """Return a table with accuracy additive over edges; the only optimum is all 3x3 convolutions.
 
     The 12-epoch signal is the final accuracy less 20, plus noise; a run costs 10 s and 1 s more
     per convolution, 200 epochs 200/12 of it.
@@ -56,14 +56,14 @@ _SECONDS = {
 
 @functools.cache
 def final_accuracy(dataset: str) -> np.ndarray:
-    """The published means of all cells after 200 epochs."""
+    """Return the published mean accuracies of all cells after 200 epochs."""
     split = "ori-test" if dataset == "cifar10" else "x-test"
     return open_table("nb201").means(dataset, split).to_numpy()
 
 
 @functools.cache
 def calibrated_table(dataset: str, seed: int = 0) -> SearchTable:
-    """The published final accuracies with a generated 12-epoch signal and 200-epoch validation.
+    """Return a table of published final accuracies, with generated signal and validation.
 
     The signal is a Gaussian copula of the final accuracy: its normal score times the correlation
     plus independent noise, of which three tenths of the variance are the seed's.

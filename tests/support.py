@@ -1,4 +1,4 @@
-"""What tests share and import: the project's root, real data, and the browser."""
+"""Helpers that tests import: the project's root, real data, and the browser."""
 
 from __future__ import annotations
 
@@ -26,10 +26,11 @@ CHROMIUM = next(
 
 
 def shared_data() -> Path | None:
-    """The folder of real data that REBENCH_SHARED_DATA names, or None where it is not set.
+    """Return the folder of real data in REBENCH_SHARED_DATA, or None if the variable is not set.
 
-    A relative folder counts from the project's root. A test that has a stand-in asks this and is
-    marked `shared_data`; one that has none asks the fixture `real_data`.
+    A relative folder counts from the project's root. A test that can use generated data instead
+    calls this function and is marked `shared_data`; a test that needs real data uses the fixture
+    `real_data`.
     """
     named = os.environ.get("REBENCH_SHARED_DATA")
     if not named:
@@ -41,7 +42,7 @@ def shared_data() -> Path | None:
 
 
 def project_metadata(*tool: str) -> dict[str, Any]:
-    """What ``pyproject.toml`` says of the project, or of a tool."""
+    """Return the table of the project, or of a tool, in ``pyproject.toml``."""
     told = tomllib.loads((PROJECT / "pyproject.toml").read_text())
     return told["tool"][tool[0]] if tool else told["project"]
 
@@ -49,7 +50,7 @@ def project_metadata(*tool: str) -> dict[str, Any]:
 def run_here(
     *arguments: object, environment: Mapping[str, str] = os.environ
 ) -> subprocess.CompletedProcess[str]:
-    """Run a rebench command in this process, where its libraries are imported once."""
+    """Run a rebench command in this process, so that libraries are imported only once."""
     from rebench.cli import main
 
     words, out, err = [*map(str, arguments)], io.StringIO(), io.StringIO()

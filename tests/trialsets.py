@@ -1,4 +1,4 @@
-"""Small trials that the tests of the trainer share."""
+"""Small trials for the tests of the trainer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SMALL = Skeleton(channels=4, cells_per_stage=1)
 
 
 def make_trial(seed: int = 0, **changes: Any) -> Trial:
-    """A trial on a corner of the digits that takes a moment."""
+    """Return a very short trial on a few digits."""
     fields: dict[str, Any] = {
         "cell": 6111,
         "dataset": "digits",
@@ -30,12 +30,12 @@ def make_trial(seed: int = 0, **changes: Any) -> Trial:
 
 
 def gentle(seed: int = 0, lr: float = 0.01, **changes: Any) -> Trial:
-    """A trial with a rate so small that rounding is not amplified before it can be compared."""
+    """Return a trial with a rate so small that training does not amplify rounding differences."""
     return make_trial(seed, recipe=RecipeSpec(name="fixed", parameters={"lr": lr}), **changes)
 
 
 def interrupt(trials: list[Trial], steps: int, **options: Any) -> None:
-    """Train on the few digits, and be stopped after some steps; four are an epoch."""
+    """Train on `few_digits`, and stop after some steps; an epoch has four steps."""
     from rebench.train import Interrupted, train
 
     asked = itertools.count()
@@ -44,12 +44,12 @@ def interrupt(trials: list[Trial], steps: int, **options: Any) -> None:
 
 
 def few_digits(train: int = 100, test: int = 50) -> TrainingData:
-    """The first digits only; 100 images are three batches of 32 and one of 4."""
+    """Return the first 100 digits: three batches of 32 images and one of 4."""
     return _few(load_data("digits"), train, test)
 
 
 def few_cifar(train: int, test: int) -> TrainingData:
-    """The first CIFAR-10 images where some are at hand, otherwise noise of their shape."""
+    """Return the first CIFAR-10 images, or noise of the same shape if there are none."""
     import torch
 
     real = shared_data()

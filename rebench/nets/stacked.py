@@ -1,4 +1,4 @@
-"""K copies of one architecture as one network: each copy has its own weights, data and gradient.
+"""K copies of one architecture as one network: each copy has separate weights, data and gradient.
 
 Every convolution, normalisation and linear layer is replaced by a layer with K weights. The copies
 are the leading dimension of these weights. Between such layers, the copies are concatenated along

@@ -144,7 +144,7 @@ def test_query_names_tables_by_file_and_seeds_by_column(published, tmp_path, cap
 
 @pytest.fixture
 def made_by_hand(tmp_path, monkeypatch) -> None:
-    """Three cells of two seeds under one recipe, and under two; four of three seeds elsewhere."""
+    """Write mine.csv (one recipe), both.csv (two recipes) and theirs.csv (other accuracies)."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("COLUMNS", raising=False)
     heading = "index,dataset,split,epochs,seed,accuracy"

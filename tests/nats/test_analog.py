@@ -184,7 +184,11 @@ def _with_arguments(theirs: types.ModuleType) -> object:
         (KEY, lambda theirs: made(theirs.Other), r"refers to analognasbench\.data\.Other"),
         (KEY, lambda _: _Runs(), r"refers to (builtins|__builtin__)\.print"),
         (KEY, _with_arguments, "a call of a class"),
-        (KEY, lambda theirs: made(theirs.Architecture), "expected an object with baseline_accuracy"),
+        (
+            KEY,
+            lambda theirs: made(theirs.Architecture),
+            "expected an object with baseline_accuracy",
+        ),
         (
             KEY,
             lambda theirs: made(theirs.Architecture, baseline_accuracy="91"),

@@ -135,7 +135,7 @@ WRONG = {
     "unknown hash": (_with("train_acc_11", _key("x", 0.1, 256, 222)), "hash 'x' is of no cell"),
     "rate of 0": (_with("train_acc_11", _key(HASH, 0.0, 256, 1)), "learning_rate: must be above"),
     "batch of 0": (_with("train_acc_11", _key(HASH, 0.1, 0, 1)), "batch_size: must be .* got 0"),
-    "key of three": (_with("train_acc_11", _key(HASH, 0.1, 256)), "a tuple where"),
+    "key of three": (_with("train_acc_11", _key(HASH, 0.1, 256)), "got a tuple"),
     "other runs": (_with("test_acc_11", _key(HASH, 0.3, 256, 222)), "other runs than train_acc_11"),
     "fewer runs": (_with("test_acc_11", lambda values, key: {key: values[key]}), "other runs than"),
 }  # fmt: skip
@@ -145,7 +145,7 @@ WRONG = {
 def test_file_that_is_wrong_is_one_line_and_no_table(kind: str, tmp_path: Path):
     bench, message = WRONG[kind]
     (tmp_path / "cellinfo.pkl").write_bytes(pickle.dumps({"hash": HASHES}, 4))
-    if message.endswith("where") or "hash" in kind or kind.startswith(("rate", "batch", "seed")):
+    if message.endswith("tuple") or "hash" in kind or kind.startswith(("rate", "batch", "seed")):
         # The same keys everywhere, as in a file that is whole.
         keys = bench["train_acc_11"]
         bench = {**bench, **{name: dict.fromkeys(keys, 1.0) for name in KEYS}}

@@ -112,11 +112,11 @@ def _set(place: str, key: Any, value: Any) -> Callable[[dict[str, Any]], object]
         (_set("eval_names", 1, "train"), "eval_names"),
         (_set("eval_names", 1, "ori-test"), "eval_names"),
         (lambda trial: trial.update(eval_names=("x-valid",)), "eval_names"),
-        (lambda trial: trial.update(latency=0.5), "latency: 0.5"),
+        (lambda trial: trial.update(latency=0.5), "latency: expected a list, got 0.5"),
         (lambda trial: trial.update(latency=[1.0, "2"]), "'2'"),
         (lambda trial: trial.update(latency=[2.0**31] * 2), "latency .* 2147483648"),
         (lambda trial: trial.update(epochs=3), "3 epochs"),
-        (lambda trial: trial.update(train_losses=[1.0]), "losses: a list"),
+        (lambda trial: trial.update(train_losses=[1.0]), "losses: expected a dict, got a list"),
     ],
 )
 def test_wrong_value_is_refused_by_its_rule(change, message):
@@ -147,7 +147,7 @@ def _seeds(seeds: object) -> Callable[[dict[str, Any]], object]:
         (_seeds([2**31]), "seeds must be a list of whole numbers"),
         (_seeds([True]), "seeds must be a list of whole numbers"),
         (_seeds([888]), "KeyError"),
-        (lambda record: record["2"].update(all_results=[]), "all_results: a list"),
+        (lambda record: record["2"].update(all_results=[]), "all_results: expected a dict"),
     ],
 )
 def test_wrong_frame_of_a_record_is_refused(around, message):
