@@ -139,6 +139,9 @@ def test_a_mean_over_cells_and_seeds_has_the_variance_counted_by_hand():
     assert found.value == 2
     assert (found.low, found.high) == pytest.approx((2 - half, 2 + half))
     assert found.p_value == pytest.approx(2 * stats.t.sf(2 / np.sqrt(variance), freedom))
+    single = PART[:, :1]  # one seed gives no variance between seeds
+    parts = [single, PART]
+    assert crossed_mean(PART.mean(axis=1), np.arange(3), parts, np.arange(3)) == found
 
 
 def test_seeds_that_differ_by_no_more_than_their_spread_add_nothing():
