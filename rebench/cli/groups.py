@@ -36,11 +36,9 @@ class _Reader:
     """
 
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
-        many = param.multiple or param.nargs == -1
-        if value is None:
-            return () if many else None
-        if param.type_descriptor.annotation in (str, list[str]) or value == param.default:
-            return list(value) if many else value
+        text = param.type_descriptor.annotation in (str, list[str])
+        if text or value is None or value == param.default:
+            return value
         param._runtime_param = None  # noqa: SLF001 - then Typer makes its own parser
         return param.get_runtime_param().coerce(value, param=param, ctx=ctx)
 
