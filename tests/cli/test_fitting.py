@@ -46,12 +46,12 @@ def test_columns_move_closer_before_a_second_table_is_begun():
 
 
 def test_columns_that_do_not_fit_are_in_a_second_table_with_the_first_column():
-    columns = [_column(name, "12345678", "x") for name in ("first", "other", "last")]
+    columns = [_column(name, "12345678", "x") for name in ("first", "other", "last", "more")]
     fitted = fit([_column("a", "1", "2"), *columns], 27)
     assert fitted.gap == 2
     assert [[each.heading for each in table] for table in fitted.tables] == [
         ["a", "first", "other"],
-        ["a", "last"],
+        ["a", "last", "more"],
     ]
 
 
