@@ -1,4 +1,4 @@
-"""The shape of the code: layers are import-linter's; this holds the rest of the manner."""
+"""Structure of the code: rules that import-linter, which checks the layers, does not check."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MODULES = sorted(path for top in ("cells", "rebench") for path in (PROJECT / top
 
 
 def _names(path: Path) -> ast.Module:
-    """Where a module's names stand: in its stub, where they are loaded on demand."""
+    """Return the file with a module's names: its stub, if the names are loaded on demand."""
     stub = path.with_suffix(".pyi")
     return ast.parse((stub if stub.is_file() else path).read_text())
 

@@ -49,7 +49,7 @@ SHARED = {"reference_loop", "results_file", "stale"}
 
 
 def run(name: str, *arguments: str) -> str:
-    """What a benchmark prints at a thousandth of its size; its results stay as they are."""
+    """Return the output of a benchmark at a thousandth of its size; keep its stored results."""
     script = (SCRIPTS | CHECKS)[name]
     before = {path: path.read_bytes() for path in (script.parent / "results").glob("*.json")}
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""What is given away: the source distribution, the wheel, and an environment of a user's own."""
+"""The source distribution, the wheel, and an environment of a user."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def metadata(wheel) -> Message:
 
 
 def _closure(requirements: list[str]) -> dict[str, importlib.metadata.Distribution]:
-    """Return what an installer would bring for these requirements, as it is installed here."""
+    """Return the distributions that these requirements need, as installed here."""
     found: dict[str, importlib.metadata.Distribution] = {}
     open_ones = [(Requirement(one), "") for one in requirements]
     while open_ones:
@@ -101,7 +101,7 @@ def _closure(requirements: list[str]) -> dict[str, importlib.metadata.Distributi
 
 @pytest.fixture(scope="module")
 def user(wheel, tmp_path_factory) -> Path:
-    """An environment with the wheel and what its dependencies bring, and nothing else.
+    """An environment with the wheel and its dependencies, and nothing else.
 
     The dependencies are links to those of this environment, so that nothing large is copied.
     """

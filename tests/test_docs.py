@@ -51,7 +51,7 @@ def site(tmp_path_factory) -> Path:
 
 
 class _Asked(HTMLParser):
-    """Every address that a page asks for or leads to."""
+    """All addresses that a page loads or links to."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -63,7 +63,7 @@ class _Asked(HTMLParser):
 
 
 def outside(text: str) -> set[str]:
-    """Return the addresses in a page that lie on another host."""
+    """Return the addresses in a page that are on another host."""
     asked = _Asked()
     asked.feed(text)
     return {one for one in asked.found if re.match(r"(?:[a-z]+:)?//", one)}
@@ -177,7 +177,7 @@ class _Shown(HTMLParser):
 
 
 def held(notebook, kind: str) -> list[str]:
-    """Return what a stored notebook's outputs hold of one kind."""
+    """Return the contents of one kind in the outputs of a stored notebook."""
     found = [output.get("data", {}).get(kind) for output in outputs(notebook)]
     return [text for text in found if text]
 

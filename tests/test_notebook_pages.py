@@ -47,7 +47,7 @@ class _Seen(HTMLParser):
 
 
 def page_of(folder, *outputs, source="shown", title="# A title"):
-    """The page of a notebook with these outputs, and the same made HTML as on the site."""
+    """Return the page of a notebook with these outputs, and the page as HTML of the site."""
     code = {"cell_type": "code", "source": source, "outputs": list(outputs)}
     cells = [{"cell_type": "markdown", "source": [title]}, code]
     path = folder / "made.ipynb"

@@ -26,7 +26,7 @@ IN_FLIGHT = "5d3d593b8a6333e6"
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    """A copy of the old run, which may be written to."""
+    """A writable copy of the old run."""
     folder = Path(shutil.copytree(OLD / "run", tmp_path / "run"))
     for report in (folder / "progress").iterdir():
         os.utime(report, (0, 0))  # its worker was last heard of long ago, whatever git says

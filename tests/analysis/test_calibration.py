@@ -1,4 +1,4 @@
-"""The calibration goes on where it was interrupted, with the rows that a whole run gives."""
+"""An interrupted calibration resumes, and gives the same rows as an uninterrupted run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tau of every top K % at once, against scipy one at a time."""
+"""Tau of every top K % at once, compared with scipy for one K at a time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rebench.analysis.weighted import resampled_curves
 
 
 def _scipy_tau(a, b, size, by="benchmark"):
-    """The definition: keep what is at least as good as the size-th best, then scipy's tau-b."""
+    """Compute tau by its definition: scipy's tau-b of the `size` best elements, ties included."""
     in_a, in_b = (x >= np.sort(x)[::-1][size - 1] for x in (a, b))
     kept = {"benchmark": in_a, "retrained": in_b, "either": in_a | in_b}[by]
     return stats.kendalltau(a[kept], b[kept]).statistic if kept.sum() > 1 else np.nan, kept.sum()

@@ -1,4 +1,4 @@
-"""The permutation test: against deals that are written out, and its assumptions."""
+"""The permutation test: its assignments of runs, its p-values and its assumptions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _tables(n, seeds, rng, *, sd=(0.3, 0.3)):
 
 
 def exchanged(a, b, rng):
-    """Return deals of cells of different classes."""
+    """Return assignments of the runs of cells from different classes."""
     return Exchange.build(a, b, np.arange(len(a)), rng)
 
 

@@ -1,4 +1,4 @@
-"""Cells that are one function are one observation: in bootstraps, tests and intervals."""
+"""Cells of one functional class are one observation in bootstraps, tests and intervals."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rebench.analysis.improvement import improvement
 
 
 def _tables(n_classes=30, alike=4, seeds=3, seed=0):
-    """Two tables in which `alike` cells at a time are one function, and their class numbers."""
+    """Return two tables in which groups of `alike` cells are one class, and the class numbers."""
     rng = np.random.default_rng(seed)
     true = np.repeat(rng.normal(90, 2, n_classes), alike)[:, None]
     shift = np.repeat(rng.normal(0.5, 1, n_classes), alike)[:, None]

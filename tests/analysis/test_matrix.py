@@ -1,4 +1,4 @@
-"""Every ranking against every other, held against scipy, run by run."""
+"""Comparison of all pairs of rankings, checked with scipy, run by run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One table alone: seed tau at each K, and the cells that may be the best."""
+"""Analysis of a single table: seed tau at each K, and the cells that may be the best."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From long tables to pairs of arrays: nothing is dropped without being counted and named."""
+"""Conversion of long tables to pairs of arrays: all omitted runs are counted and named."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ CELLS = np.arange(0, 1200, 20)
 
 
 def _tables():
-    """Two labelled tables of the same cells, the second in another order, and as arrays."""
+    """Return two labelled tables of the same cells in different order, and the same as arrays."""
     rng = np.random.default_rng(0)
     true = rng.normal(90, 2, len(CELLS))
     before, after = (

@@ -29,7 +29,7 @@ def _rng(seed=0):
 
 
 def rank_agreement(a, b, *arguments, **options):
-    """`agreement` of two rankings of a value each, with what is said of means."""
+    """Return `agreement` and `of_means` of two rankings with one value per cell."""
     paired = Paired.of_values(a, b)
     by = {"by": options["by"]} if "by" in options else {}
     means = of_means(paired, *arguments[:1], **by)
@@ -38,7 +38,7 @@ def rank_agreement(a, b, *arguments, **options):
 
 @pytest.fixture(scope="module")
 def two_datasets():
-    """CIFAR-10 and CIFAR-100 accuracies of the benchmark, or generated ones of the same shape."""
+    """Return CIFAR-10 and CIFAR-100 accuracies of the benchmark, or generated accuracies."""
     folder = shared_data()
     if folder is not None:
         table = pd.read_csv(folder / "nb201" / "nb201-200epochs-mean.csv")

@@ -26,7 +26,7 @@ def _accuracies(name: str, runs: np.ndarray, seeds: tuple[int, ...]) -> Accuraci
 
 
 def _tables(seed: int = 1, change: float = 0.0) -> tuple[Accuracies, Accuracies, np.ndarray]:
-    """Three seeds of one table, one run of a noisier table, and a second run of the latter."""
+    """Return a table with three seeds, one run of a noisier table, and a second run of it."""
     rng = np.random.default_rng(seed)
     networks = trainable_networks(CELLS)
     true, moved = rng.normal(size=(2, networks.max() + 1))

@@ -1,4 +1,4 @@
-"""A run whole: like is compared with like first, and many comparisons are paid for."""
+"""Study of a whole run: the order of its comparisons, and the adjustment for their number."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from rebench.report.facts import subtitle
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A run of three recipes on two data sets, its own nb201 among them, and a published table."""
+    """A run of three recipes (one is nb201) on two data sets, and a published table."""
     folder = tmp_path_factory.mktemp("run")
     both = [run_table(), run_table(dataset="digits")]
     pd.concat(both, ignore_index=True).to_parquet(folder / "results.parquet")

@@ -75,7 +75,7 @@ def test_degrees_equal_counting(index: int, live: bool):
 
 
 def network_graph(cell: Cell, cells_per_stage: int) -> tuple[nx.DiGraph, object, object]:
-    """The whole network as one weighted graph: 1 for an edge that convolves."""
+    """Return the whole network as one weighted graph: a convolution has weight 1."""
     graph = nx.DiGraph()
     graph.add_edge("image", (0, 0), weight=1)
     block = 0

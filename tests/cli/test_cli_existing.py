@@ -1,4 +1,4 @@
-"""Commands keep existing files, and replace them with --force."""
+"""Commands do not overwrite existing files without --force."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def source(n: int = 20, *, channels_last: bool = True) -> BatchSource:
 
 
 def slow(pixels: np.ndarray, flip: int, corner: tuple[int, int]) -> np.ndarray:
-    """Pad with zeros, cut, mirror, scale to 0..1, normalise: one image, step by step."""
+    """Return one image, padded with zeros, cropped, mirrored, scaled to 0..1 and normalised."""
     padded = np.zeros((3, 40, 40), dtype=np.float64)
     padded[:, 4:36, 4:36] = pixels / 255
     cut = padded[:, corner[0] : corner[0] + 32, corner[1] : corner[1] + 32]

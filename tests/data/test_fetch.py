@@ -39,7 +39,7 @@ def served(tmp_path: Path):
 
 
 def packed(members: dict[str, bytes]) -> bytes:
-    """An archive of the official one's folder."""
+    """Return an archive with the folder of the official archive."""
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w:gz") as archive:
         for name, content in members.items():

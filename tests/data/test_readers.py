@@ -60,7 +60,7 @@ def test_cifar10_folder_is_read_in_the_order_of_its_batches(cifar10: Path):
 
 @pytest.fixture
 def packed(cifar10: Path, tmp_path: Path) -> Path:
-    """The archive of the folder, without other files in its root."""
+    """Return the archive of a folder, in a data root without other files."""
     (tmp_path / "packed").mkdir()
     path = tmp_path / "packed" / "cifar-10-python.tar.gz"
     with tarfile.open(path, "w:gz") as archive:

@@ -33,7 +33,7 @@ def published():
 
 
 def made(sweep, published, moved, noise=0.3):
-    """Every trial of a sweep: by one ranking of the cells, and by another where `moved` says so."""
+    """Return every trial of a sweep; recipes in `moved` have another ranking of the cells."""
     spec = decided.asked(sweep)
     rng = np.random.default_rng(len(sweep))
     other = pd.Series(published.sample(frac=1, random_state=1).to_numpy(), index=published.index)
@@ -77,7 +77,7 @@ def verdicts(found, plan="E"):
 
 
 def limits_of(text):
-    """The limits of a cell of a plan's table: the side, and the number."""
+    """Return the limits in a field of a plan's table: the side, and the number."""
     found = re.search(r"(upper|lower) limit(?: of the drop)? ([<>]) (-?[\d.]+)", text)
     return found and ({"<": "below", ">": "above"}[found[2]], float(found[3]))
 

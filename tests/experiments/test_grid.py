@@ -23,7 +23,7 @@ CELLS = some_cells(5)
 
 
 def small(accuracy) -> Surface:
-    """A surface of given accuracies [cells, rates, seeds] at the rates 0.1, 0.2, 0.4."""
+    """Return a surface of accuracies [cells, rates, seeds] at the rates 0.1, 0.2, 0.4."""
     values = np.asarray(accuracy, dtype=np.float64)
     return Surface(
         dataset="made",

@@ -106,7 +106,7 @@ def test_direct_training_is_held_against_the_surface_at_its_own_rate():
 
 
 def retrained(made, accuracy):
-    """Direct trainings with these accuracies [cells, seeds]."""
+    """Return direct trainings with these accuracies [cells, seeds]."""
     rows = trained(made.cells, 0.1, recipe="topology").sort_values(["index", "seed"])
     return rows.assign(accuracy=accuracy.ravel())
 

@@ -14,7 +14,7 @@ from cluster import Cluster, Sweep
 
 @pytest.fixture
 def stand_in(tmp_path, monkeypatch) -> Callable[[str, str], None]:
-    """Replaces a command by a script, whose folder is ``$here``."""
+    """A function that replaces a command by a script; ``$here`` is the folder of the script."""
     folder = tmp_path / "slurm"
     folder.mkdir()
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
@@ -63,7 +63,7 @@ watched_cluster = _private_cluster("--over-memory-kill", "--nodes", "1")
 
 @pytest.fixture(scope="session")
 def undisturbed(tmp_path_factory):
-    """The outcomes of the sweep of 42 trials when nothing happens to it, in one process."""
+    """The outcomes of an undisturbed sweep of 42 trials in one process."""
     sweep = Sweep(tmp_path_factory.mktemp("undisturbed"))
     assert sweep.submit("--cluster", "debug")["sent"] == sweep.size
     return sweep.outcomes()

@@ -38,7 +38,7 @@ def _script(jobs: int = 1, *, run="/my runs/x", name="slurm", **options) -> list
 
 
 def _flags(*arguments, **options) -> dict[str, str]:
-    """The options as sbatch reads them: words with quotes, in which a backslash is an escape."""
+    """Return the options as sbatch reads them: a backslash in a quoted word is an escape."""
     lines = [line for line in _script(*arguments, **options) if line.startswith("#SBATCH ")]
     words = [shlex.split(line.removeprefix("#SBATCH "))[0] for line in lines]
     return dict(one.removeprefix("--").partition("=")[::2] for one in words)
@@ -329,7 +329,7 @@ def test_value_is_one_word_of_one_option_whatever_it_holds(value):
 
 
 def _as_sbatch_reads(line: str) -> list[str]:
-    """Words of a line as SLURM's ``_get_argument`` makes them (src/sbatch/opt.c)."""
+    """Return the words of a line, like SLURM's ``_get_argument`` (src/sbatch/opt.c)."""
     words, word, quote, escaped = [], "", "", False
     for letter in line:
         if escaped:

@@ -1,4 +1,4 @@
-"""Damaged and odd files in the folder of a run: each is one line, and the commands go on."""
+"""Damaged and unexpected files in a run's folder: each gives one message; commands continue."""
 
 import json
 import os
@@ -34,7 +34,7 @@ def finished(tmp_path_factory):
 
 @pytest.fixture
 def run(finished, tmp_path):
-    """A copy of it, which knows nothing of the other."""
+    """An independent copy of the finished sweep."""
     sweep = Sweep(tmp_path, cells=1, epochs=1)
     shutil.copy(finished.spec, sweep.spec)
     shutil.copytree(finished.run, sweep.run)

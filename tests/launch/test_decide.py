@@ -1,4 +1,4 @@
-"""The decision which trials to submit: without a cluster and without files."""
+"""Selection of the trials to submit, without a cluster and without files."""
 
 import itertools
 

@@ -45,7 +45,7 @@ def clock(monkeypatch) -> Clock:
 
 
 def _hold(run: Run, count: int) -> None:
-    """Give the first trials to jobs, one each, that live as long as this process."""
+    """Give each of the first trials to a job that lives as long as this process."""
     mine = Journal(run.folder).begin()
     chunks = tuple(
         Chunk(name=f"{run.job_prefix}{mine.number}.{at}", jobs=(((record.trial_id,),),))

@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
 
 
 def _submit_and_die(sweep: Sweep, folder: Path) -> Path:
-    """Submit, and be killed by the very sbatch that has just answered; return submitit's folder."""
+    """Submit in a process that is killed right after sbatch answers; return submitit's folder."""
     folder.mkdir()
     deadly = folder / "sbatch"
     deadly.write_text(f'#!/bin/sh\n{shutil.which("sbatch")} "$@"\nkill -9 $PPID\n')

@@ -1,4 +1,4 @@
-"""More jobs than the scheduler takes: what fits is sent, and the rest once there is room."""
+"""More jobs than the scheduler accepts: accepted jobs are sent now, the others later."""
 
 import json
 

@@ -26,7 +26,7 @@ from rebench.train import kept_networks
 
 @pytest.fixture(scope="module")
 def quiet(tmp_path_factory):
-    """The outcomes of a sweep of 12 trials when nothing happens to it."""
+    """The outcomes of an undisturbed sweep of 12 trials."""
     sweep = Sweep(tmp_path_factory.mktemp("quiet"), cells=2)
     assert sweep.submit("--cluster", "debug") == {
         "sent": 12,

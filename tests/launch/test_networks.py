@@ -1,4 +1,4 @@
-"""Sweeps that keep their networks, and sweeps that begin with them."""
+"""Sweeps that keep their networks, and sweeps that start from kept networks."""
 
 import json
 import shutil
@@ -16,7 +16,7 @@ KEEP = ["--cluster", "debug", "--set", "train.keep=weights"]
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory):
-    """A sweep of six trials of one epoch whose networks were kept."""
+    """A sweep of six trials of one epoch with kept networks."""
     sweep = Sweep(tmp_path_factory.mktemp("kept"), cells=1, epochs=1)
     sweep.submit(*KEEP)
     return sweep

@@ -71,7 +71,7 @@ def _submit(spec: Path, *, settings=None, **how):
 
 
 def _scripts(spec: Path) -> list[dict[str, str]]:
-    """The options of every job that was taken, in order."""
+    """Return the options of every accepted job, in order."""
     paths = sorted((spec.parent / "slurm").glob("sent.*"))
     lines = [path.read_text().splitlines() for path in paths]
     return [

@@ -1,4 +1,4 @@
-"""How many jobs of a run may run at once, over all its arrays and submissions."""
+"""Limit of simultaneous jobs of a run, over all its arrays and submissions."""
 
 import pytest
 from cluster import Sweep

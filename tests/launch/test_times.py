@@ -61,7 +61,7 @@ def test_records_tell_of_this_run_or_of_a_past_one(tmp_path, monkeypatch):
 
 @pytest.fixture(scope="module")
 def begun(tmp_path_factory):
-    """A run of six trials of which two are done."""
+    """A run of six trials; two of them are done."""
     sweep = Sweep(tmp_path_factory.mktemp("begun"), cells=1, epochs=1)
     one = ["--set", 'recipes=["nb201"]']
     assert main(sweep.command("submit", "--cluster", "debug", *one)[3:]) == 0

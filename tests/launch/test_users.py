@@ -27,7 +27,7 @@ NOBODY = (
 
 @pytest.fixture
 def shared_folder():
-    """A folder that other users may enter, which pytest's own are not."""
+    """A folder that other users may enter, unlike pytest's own folders."""
     folder = Path(tempfile.mkdtemp(prefix="rebench-"))
     folder.chmod(0o777)
     yield folder

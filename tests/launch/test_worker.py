@@ -61,7 +61,7 @@ def spec(tmp_path) -> Path:
 
 
 class Listener(logging.Handler):
-    """Calls back at the first line of a worker that begins so."""
+    """Handler that calls a function at the first line of a worker with this beginning."""
 
     def __init__(self, word: str, call: Callable[[], None]) -> None:
         super().__init__()
@@ -77,7 +77,7 @@ class Listener(logging.Handler):
 
 @pytest.fixture
 def listening():
-    """Adds listeners to what workers log."""
+    """A function that adds listeners to the log of workers."""
     logger, added = logging.getLogger("rebench.worker"), []
     before = logger.level
     logger.setLevel(logging.INFO)
@@ -307,7 +307,7 @@ def test_jobs_of_this_machine_share_its_gpus(spec, tmp_path, monkeypatch):
 
 
 def _prepared(folder: Path, trials: tuple[Trial, ...] = (), **options) -> Run:
-    """A run with one submission of an array of two, of which the first trains these trials."""
+    """Return a run with one submission: an array of two jobs; the first job has these trials."""
     run = Run.create(folder).settled()
     run.write_sweep(parse_spec(SWEEP), trials)
     mine = Journal(run.folder).begin()
@@ -442,7 +442,7 @@ def test_device_is_a_gpu_where_there_is_one_and_a_word_where_one_was_asked_in_va
 
 @pytest.fixture
 def place(monkeypatch):
-    """Sets what SLURM or the script of a job says to its processes; restores the signals."""
+    """A function that sets the environment of a job's process; signals are restored at the end."""
     before = {one: signal.getsignal(one) for one in (signal.SIGUSR2, signal.SIGTERM)}
     for name in [one for one in os.environ if one.startswith(("SLURM", "REBENCH_", "SUBMITIT"))]:
         monkeypatch.delenv(name)

@@ -77,7 +77,7 @@ NETWORKS = {
 
 
 def _factors(mup, make):
-    """The package's factor on the rate of every parameter, once the readout's is folded in."""
+    """Return the package's factor on the rate of every parameter, with the readout's multiplier."""
     networks = [make(width) for width in (WIDTH, BASE, DELTA)]
     for network in networks:
         network.readout = mup.MuReadout(network.readout.in_features, network.readout.out_features)

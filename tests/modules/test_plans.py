@@ -85,7 +85,7 @@ def test_rules_that_cannot_answer_say_so(network, options, error, message: str):
 
 
 def _law(code):
-    """The largest rate of a graph behind a trained stem, by the recursion over its code."""
+    """Return the largest rate of a graph with a trained stem, by the recursion over its code."""
     graphs = Graphs.of([code])
     return exact_update(graphs, degree_gains(graphs, "target")).learning_rate[0]
 
@@ -132,7 +132,7 @@ def test_one_step_moves_all_graphs_as_far_as_the_base():
 
 
 def _moved(network, rate, data):
-    """The squared change of the output vertex, over its width, to first order in the rate."""
+    """Return the squared change of the output vertex per unit, to first order in the rate."""
     copied = copy.deepcopy(network).double()
     data, last = data.double(), copied.code.n_vertices - 1
     before = copied.vertices(data)[last].detach()

@@ -1,4 +1,4 @@
-"""AnalogNAS-Bench: the table of its wheel, and wheels that are not what they should be."""
+"""AnalogNAS-Bench: the table of its wheel, and the refusal of wrong wheels."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ OTHER = (0, 0, 0, 0, 0, 0)
 
 @pytest.fixture
 def theirs() -> Iterator[types.ModuleType]:
-    """A module with classes of the names that the package has, to pickle objects of."""
+    """A module with the package's class names; its objects can be pickled."""
     module = types.ModuleType("analognasbench.data")
     for name in ("Architecture", "DriftMeasurement", "Other"):
         setattr(module, name, type(name, (), {"__module__": module.__name__}))
@@ -68,7 +68,7 @@ def content(theirs) -> bytes:
 
 
 def a_wheel(folder: Path, content: bytes, member: str = MEMBER) -> Wheel:
-    """A wheel that pip takes, with a data file; pinned by its digest."""
+    """Return a wheel that pip accepts, with a data file, pinned by its digest."""
     info = "analog_nasbench-0.1.3.dist-info"
     path = folder / "analog_nasbench-0.1.3-py3-none-any.whl"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -86,7 +86,7 @@ def a_wheel(folder: Path, content: bytes, member: str = MEMBER) -> Wheel:
 
 @pytest.fixture
 def index_here(tmp_path, monkeypatch) -> Path:
-    """A folder that pip takes wheels from, instead of any index."""
+    """A folder from which pip takes wheels, instead of an index."""
     folder = tmp_path / "wheels"
     folder.mkdir()
     monkeypatch.setenv("PIP_NO_INDEX", "1")
@@ -237,6 +237,6 @@ def test_the_real_wheel_agrees_with_the_published_means(tmp_path, capsys):
 
 
 def _with_edges_as_in_strings(index: int) -> int:
-    """The cell that a key would name if its places were the edges of architecture strings."""
+    """Return the cell of a key if its digits had the edge order of architecture strings."""
     op10, op20, op21, op30, op31, op32 = Cell.from_index(index).ops
     return Cell((op10, op20, op30, op21, op31, op32)).index

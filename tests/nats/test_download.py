@@ -23,7 +23,7 @@ SHA256 = hashlib.sha256(CONTENT).hexdigest()
 
 @dataclass
 class Server:
-    """What the server does, and what it was asked for."""
+    """A server with set behaviour, which stores the requests."""
 
     url: str = ""
     content: bytes = CONTENT

@@ -41,7 +41,7 @@ SHOWN = [
 
 @pytest.fixture(scope="module")
 def generated() -> Table:
-    """A table without curves, one of its latencies unknown."""
+    """A table without curves; one latency is unknown."""
     return synthetic_table(0, cells=CELLS)
 
 

@@ -1,4 +1,4 @@
-"""NAS-HPO-Bench-II: its files to a table, beside the answers of its own package."""
+"""NAS-HPO-Bench-II: conversion of its files to a table, compared with its own package."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ KEY = ["index", "learning_rate", "batch_size", "seed", "split"]
 
 
 def cell_of(code: str) -> Cell:
-    """The cell of a code, edge by edge as the figure of its README numbers them."""
+    """Return the cell of a code, with the edges as numbered in the figure of its README."""
     names = ("nor_conv_3x3", "avg_pool_3x3", "skip_connect", "none")
     a, b, c, d, e, f = (names[int(digit)] for digit in code.replace("|", ""))
     return Cell.parse(f"|{a}~0|+|{b}~0|{c}~1|+|{d}~0|{e}~1|{f}~2|")

@@ -32,7 +32,7 @@ SEEDS = (True, False, 777, 888, 999, 111, 5, -1, None, "777")
 
 @pytest.fixture(scope="module")
 def real(folder: Path) -> NATStopology:
-    """The package's API over every file of a folder at once."""
+    """Return the package's API over all files of a folder."""
     files = sorted(folder.glob("0*.pickle.pbz2"))
     held = {int(path.name[:6]): pickle_load(path) for path in files}
     archs = pickle_load(folder / "meta.pickle.pbz2")["meta_archs"]
@@ -41,7 +41,7 @@ def real(folder: Path) -> NATStopology:
 
 
 def questions(cells: list[int], count: int) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """Make random calls: most of cells that are held, by any of their names, some of others."""
+    """Return random calls: most about cells in the tables, by any name, some about other cells."""
     draw = random.Random(17)
     strings = [str(Cell.from_index(cell)) for cell in cells]
     others = [0, 15624, SPACE_SIZE, -1, 2.5, "|none~0|", "", None]
@@ -91,7 +91,7 @@ def questions(cells: list[int], count: int) -> Iterator[tuple[str, tuple[Any, ..
 def answers(
     api: Any, cells: list[int], count: int, capsys: pytest.CaptureFixture[str]
 ) -> Iterator[tuple[str, Any]]:
-    """Ask everything; what is printed is part of the answer, and so is an error's type."""
+    """Return the answers to all calls, with printed text and the type of an error."""
     for number, (name, arguments) in enumerate(questions(cells, count)):
         random.seed(number)
         try:
@@ -115,7 +115,7 @@ def as_written(answer: Any) -> Any:
 
 
 def _differences(real: Any, apis: list[Any], count: int, capsys: Any) -> list[list[str]]:
-    """What each of ours answers unlike the package, which is asked once."""
+    """Return the differences between each of our answers and those of the package."""
     cells = sorted(real.evaluated_indexes)
     real.reset_time()
     expected = list(answers(real, cells, count, capsys))

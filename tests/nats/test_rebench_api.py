@@ -22,7 +22,7 @@ DATASETS = ("cifar10-valid", "cifar10", "cifar100", "ImageNet16-120")
 
 
 def interrogate(api: Any, cells: list[int]) -> Iterator[tuple[str, Any]]:
-    """Ask for what the questionnaire of random calls leaves out."""
+    """Make the calls that are not in the questionnaire of random calls."""
     for index in cells:
         for hp in ("12", "200"):
             for dataset in DATASETS:

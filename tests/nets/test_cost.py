@@ -22,7 +22,7 @@ def parameters(net: nn.Module) -> int:
 
 
 def flops(net: nn.Module, side: int) -> int:
-    """Multiply-adds of one image, counted where a convolution or the classifier runs."""
+    """Return the multiply-adds of one image, counted by hooks on convolutions and classifier."""
     counted = []
 
     def count(module, _, out):

@@ -48,7 +48,7 @@ def batches(steps: int, size: int, *, shared: bool, batch: int = 8) -> list:
 
 
 def losses(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """The mean loss of every copy, shape [K]."""
+    """Return the mean loss of every copy, shape [K]."""
     flat = nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten(), reduction="none")
     return flat.view(labels.shape).mean(1)
 
@@ -58,7 +58,7 @@ def own(images: torch.Tensor, index: int) -> torch.Tensor:
 
 
 def sgd(module: nn.Module, state: dict, rates: torch.Tensor) -> None:
-    """Momentum and weight decay by hand; `rates` has one entry, or one for each copy."""
+    """Take an SGD step by hand; `rates` has one entry, or one for each copy."""
     for name, value in module.named_parameters():
         if value.grad is None:
             continue

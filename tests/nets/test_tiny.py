@@ -59,7 +59,7 @@ def _seeded_default_init():
 
 
 def randomised(net: nn.Module, seed: int) -> nn.Module:
-    """Move every parameter and statistic away from its init, where biases would hide at zero."""
+    """Set every parameter and statistic to random values, because biases are zero at init."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, value in itertools.chain(net.named_parameters(), net.named_buffers()):
@@ -76,7 +76,7 @@ def images(batch: int = 6, size: int = 16, seed: int = 0, **options) -> torch.Te
 
 
 def pair(cell: Cell, seed: int = 1) -> tuple[nn.Module, TinyNet]:
-    """The reference and ours with the same weights, in double precision.
+    """Return the reference network and ours with the same weights, in double precision.
 
     In single precision both round differently once a constant pattern is normalised: there the
     batch variance is rounding noise in the reference itself.
@@ -130,7 +130,7 @@ def test_outputs_gradients_and_statistics_agree(cell, training):
 
 
 def used_modules(net: TinyNet) -> set[str]:
-    """Modules that contribute to the output, found by asking autograd rather than the network."""
+    """Return the modules that contribute to the output, found by autograd."""
     net = copy.deepcopy(net)
     net.zero_grad()
     net(images(dtype=torch.float64)).square().sum().backward()

@@ -1,4 +1,4 @@
-"""Damage inside a shard, and odd files: no trial without an intact record counts as done."""
+"""Damaged shards and unexpected files: a trial is done only with an intact record."""
 
 import os
 import random
@@ -85,7 +85,7 @@ def _done(run: Path) -> set[str]:
 
 
 def _checked(run: Path) -> set[str]:
-    """Return the finished trials, after all readers of the run agree."""
+    """Check that all readers of the run agree; return the finished trials."""
     finished, done = FinishedTrials(run).refresh(), _done(run)
     made = collect(run)
     table = pd.read_parquet(made.results)

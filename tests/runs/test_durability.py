@@ -27,7 +27,7 @@ class Synced(NamedTuple):
 
 @pytest.fixture
 def synced(tmp_path, monkeypatch) -> list[Synced]:
-    """Every call of fsync, in order; all are carried out."""
+    """List of all calls of fsync, in order; the real fsync runs too."""
     calls: list[Synced] = []
     sync = os.fsync
 

@@ -185,7 +185,7 @@ def _sorted(rows) -> list[tuple]:
 
 
 def unchecked(record: Record) -> str:
-    """The record as version 0.1 wrote it."""
+    """Return the record in the form of version 0.1, without a checksum."""
     line = json.loads(record.to_line())
     del line["crc32"]
     line["outcome"]["diverged_epoch"] = line["outcome"].pop("diverged_epoch")

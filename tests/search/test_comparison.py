@@ -17,7 +17,7 @@ BUDGET = Budget(evaluations=4)
 
 
 def _compared(**answers: list[int]) -> Comparison:
-    """Runs on four cells of accuracy 0 to 3: run r trains r + 1 cells, the last is its answer."""
+    """Return runs on cells of accuracy 0 to 3: run r trains r + 1 cells and answers the last."""
     runs = {
         name: [
             Trajectory(

@@ -1,4 +1,4 @@
-"""Do the algorithms land where public tables put them, and in the order that learning gives?
+"""The order of the algorithms agrees with public tables.
 
 The final accuracies are the published means; 12-epoch values are generated with one free number,
 the correlation between the two.

@@ -54,7 +54,7 @@ def test_scores_are_decided_by_seed_and_cell():
 
 
 def _net_of(index: int) -> TinyNet:
-    """The network that is scored for a cell with seed 0."""
+    """Return the network that is scored for a cell with seed 0."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(init_seed(0, index))
         return TinyNet(Cell.from_index(index), **SMALL)
@@ -136,7 +136,7 @@ def test_an_unknown_proxy_is_refused():
 def _ranked(
     folder: Path, names: list[str], *, cells: int, images: int, cells_per_stage: int
 ) -> dict[str, dict[str, float]]:
-    """Rank correlations on random cells, with 8 channels and real images."""
+    """Return rank correlations on random cells, with 8 channels and real images."""
     indices = np.sort(np.random.default_rng(0).choice(15_625, cells, replace=False)).tolist()
     pixels, labels = image_batch("cifar10", images, root=folder / "cifar10-mini")
     scores = net_proxy_scores(

@@ -1,4 +1,4 @@
-"""Two tables that rank algorithms alike, or not, and what the seeds alone would do."""
+"""Agreement of two tables about the ranking of algorithms, and its seed baseline."""
 
 import dataclasses
 
@@ -34,7 +34,7 @@ def test_tau_and_its_interval_are_those_of_scipy_on_resampled_repeats():
 
 
 def _with_finals(finals: np.ndarray) -> Comparison:
-    """Runs that end at cells whose accuracies are these, (repeats, algorithms)."""
+    """Return runs that end with these accuracies, (repeats, algorithms)."""
     column = finals.reshape(-1, 1)
     space = SearchSpace.of(range(len(column)))
     level = Fidelity(epochs=1, accuracy=column)

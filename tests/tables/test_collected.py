@@ -1,4 +1,4 @@
-"""Tables are those of a run while its records are what they were made of, and only then."""
+"""Tables of a run are current only while its records are unchanged."""
 
 import json
 import os
@@ -53,7 +53,7 @@ def _append(run: Path) -> None:
 
 
 def _edit_in_place(run: Path) -> None:
-    """Change a digit and put the time back, as an editor of an evil day might."""
+    """Change a digit of a file and restore its modification time."""
     shard, times = _shard(run), _shard(run).stat()
     content = shard.read_bytes()
     at = content.index(b'"seconds":') + len(b'"seconds":')

@@ -1,4 +1,4 @@
-"""One wrong value in any column is one clear line, whatever way it comes in and is asked."""
+"""One wrong value in any column gives one clear message, for every way of reading it."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def rows() -> pd.DataFrame:
 
 
 def bad(rows: pd.DataFrame, column: str, value: object) -> pd.DataFrame:
-    """The rows with one value changed; of the columns those that every table of a recipe has."""
+    """Return rows with one changed value, in the columns that every table of a recipe has."""
     held = dict.fromkeys([*REQUIRED, "recipe", column])
     wrong = rows[list(held)].astype({column: object})
     wrong.loc[1, column] = value
@@ -132,14 +132,14 @@ def test_a_file_of_the_benchmark_is_refused(field, value, tmp_path):
     else:
         trial[field] = value
     (tmp_path / "000003.pickle.pbz2").write_bytes(bz2.compress(pickle.dumps(result)))
-    with pytest.raises(RebenchError, match=r"000003\.pickle\.pbz2.* must be") as raised:
+    with pytest.raises(RebenchError, match=r"000003\.pickle\.pbz2.*(must be|expected)") as raised:
         ingest(tmp_path, tmp_path / "t.parquet", jobs=1)
     said(raised)
     assert not (tmp_path / "t.parquet").exists()
 
 
 def run_with(tmp_path: Path, place: str, value: object) -> tuple[Path, str, str]:
-    """A run with one value changed in its first record; where that stands, and its trial."""
+    """Return a run with one changed value in its first record, its place, and its trial."""
     run = Path(shutil.copytree(PROJECT / "tests" / "old" / "run", tmp_path / "run"))
     (shard,) = (run / "results").glob("*.jsonl")
     first, _, rest = shard.read_text().partition("\n")

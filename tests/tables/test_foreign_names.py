@@ -30,7 +30,7 @@ def theirs() -> pd.DataFrame:
 
 
 def named(frame: pd.DataFrame, **changed: object) -> Table:
-    """The table of a frame whose columns are named as theirs."""
+    """Return the table of a frame with column names of others."""
     words = {"index": "arch_id", "seed": "run", "accuracy": "test_acc"}
     known = words | {"dataset": "cifar10", "epochs": 200} | changed
     return Table.from_frame(frame, **known)

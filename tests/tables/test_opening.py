@@ -1,4 +1,4 @@
-"""Every taker of a table asks one door: equal names, equal rows, always the newest records."""
+"""All code opens tables in the same way: equal names, equal rows, the newest records."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _record(index: int, accuracy: float, recipe: str = "topology", split: str = 
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    """A run that was collected, and has one more record since: the best of all."""
+    """A collected run with one later record, which is the best."""
     folder = tmp_path / "run"
     write_records(folder, "a", *(_record(index, 50.0 + index / 10) for index in CELLS))
     collect(folder)
@@ -242,7 +242,7 @@ def test_a_name_of_nothing_says_what_could_be_given(tmp_path):
 
 @pytest.fixture
 def other(tmp_path: Path) -> Path:
-    """A benchmark that holds neither the run's data set nor all of its cells."""
+    """A benchmark that lacks the run's data set and some of its cells."""
     path = tmp_path / "other.parquet"
     rows = synthetic_frame(0, cells=[0, 20], datasets=["cifar100"])
     write_table(path, rows, name="other", origin="published")

@@ -1,4 +1,4 @@
-"""Tables in a notebook: what they say of themselves, and what is meant where it is not said."""
+"""Tables in a notebook: their descriptions, and the defaults of their arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A query is a question of the tables it is handed: no file, no setting, no end without a line."""
+"""SQL queries read only the given tables: no files, no settings; every error is one line."""
 
 from __future__ import annotations
 

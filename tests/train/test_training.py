@@ -23,7 +23,7 @@ SMALL_CELLS = [0, 11, 284, 6111]
 
 
 def by_hand(trial, data):
-    """The benchmark's loop, plainly: its own network, torch's SGD, images cut one by one."""
+    """Train by the benchmark's loop: its network, torch's SGD, and images cropped one by one."""
     skeleton, protocol = trial.skeleton, trial.protocol
     net = reference_net(
         trial.cell, channels=skeleton.channels, cells_per_stage=skeleton.cells_per_stage

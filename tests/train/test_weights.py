@@ -48,7 +48,7 @@ def keep(trials: list[Trial], folder: Path, what: str = "weights", **how) -> lis
 
 
 def accuracy(net: torch.nn.Module) -> float:
-    """Top-1 in percent of the few test images, counted plainly."""
+    """Return the top-1 accuracy in percent on the few test images, by a direct count."""
     data = few_digits()
     source = BatchSource(
         data.evaluation["ori-test"], data.spec, device=torch.device("cpu"), channels_last=False
@@ -355,7 +355,7 @@ def _about(path: Path) -> dict[str, str]:
 
 
 def _train_until_killed(folder: str, killed_after: float | None) -> None:
-    """Train 24 short trials that have no record yet; one that has, has its network."""
+    """Train those of 24 short trials without a record; check that recorded trials have networks."""
     torch.set_num_threads(1)
     options = TrainOptions(keep="weights")
     trials = [make_trial(seed, epochs=1) for seed in range(24)]

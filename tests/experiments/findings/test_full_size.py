@@ -1,4 +1,4 @@
-"""Numbers of the full-size tables, held against scipy."""
+"""Numbers of the full-size tables, compared with scipy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rebench.tables.opening import open_table
 
 @pytest.fixture(scope="module")
 def runs():
-    """The published runs of CIFAR-10 [15625, seeds 777, 888, 999], NaN where a cell lacks one."""
+    """Return the published runs of CIFAR-10 [15625, seeds 777, 888, 999]; NaN for missing runs."""
     group = open_table("nb201").group("cifar10-valid", "x-valid", 200)
     return group.column("accuracy")[:, [group.seeds.index(seed) for seed in (777, 888, 999)]]
 

@@ -1,4 +1,4 @@
-"""Numbers of the small tables, held against a second computation with plain numpy and scipy."""
+"""Numbers of the small tables, compared with a second computation by numpy and scipy."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CLAIMS = [
 
 
 def runs_of(tables, recipe, cells="all", seeds=()):
-    """Accuracies, cells by seeds, without the package's readers of runs."""
+    """Return accuracies [cells, seeds], read without the package's readers of runs."""
     rows = pd.concat([read_rows(name) for name in tables.split("+")])
     rows = rows[(rows["split"] == "ori-test") & (rows["recipe"] == recipe)]
     rows = rows[rows["seed"].isin(seeds)] if seeds else rows
@@ -42,13 +42,13 @@ def runs_of(tables, recipe, cells="all", seeds=()):
 
 
 def signs(values):
-    """The order of every pair of cells: -1, 0 or 1."""
+    """Return the order of every pair of cells: -1, 0 or 1."""
     values = np.rint(np.asarray(values) * 1e6)
     return np.sign(values[:, None] - values)
 
 
 def taus(first, second, weights):
-    """Tau-b of cells that are drawn several times, a row of weights for each draw."""
+    """Return tau-b of resampled cells; each row of weights is one draw."""
     x, y = signs(first), signs(second)
 
     def total(pairs):
@@ -58,7 +58,7 @@ def taus(first, second, weights):
 
 
 def drops(first, second, weights):
-    """Seed tau minus tau of two tables [cells, seeds] in each draw."""
+    """Return seed tau minus tau of two tables [cells, seeds] in each draw."""
     crossed = [
         taus(first[i], second[j], weights) for i, j in itertools.product(first, second) if i != j
     ]
@@ -73,7 +73,7 @@ def drops(first, second, weights):
 
 
 def drawn_weights(n):
-    """How often each cell is drawn: once in the first row, then in bootstrap samples."""
+    """Return how often each cell is drawn: once in the first row, then in bootstrap samples."""
     sample = np.random.default_rng(0).integers(0, n, (DRAWS, n))
     counts = [np.bincount(row, minlength=n) for row in sample]
     return np.concatenate([np.ones((1, n)), counts]).astype(float)

@@ -32,7 +32,7 @@ def laws(capsys, monkeypatch):
 
 
 def finished(folder: Path) -> dict[Path, int]:
-    """The pieces of a folder, and when each was written."""
+    """Return the pieces in a folder, each with its time of writing."""
     return {path: path.stat().st_mtime_ns for path in (folder / "pieces").glob("*.parquet")}
 
 
@@ -123,7 +123,7 @@ def with_digits(law: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def everything(tmp_path_factory) -> Path:
-    """A folder that all laws were measured into, small."""
+    """A folder with measurements of all laws, with small settings."""
     folder = tmp_path_factory.mktemp("all")
     digits = ["--set", "dataset=digits"]
     assert main(["all", "--small", "--long", *digits, "--json", "--out", str(folder)]) == 0

@@ -18,7 +18,7 @@ from experiments.laws.result import load_results, load_verdicts
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory):
-    """A folder as `measure depth --out` leaves it, measured small."""
+    """The output folder of `measure depth --out`, with small settings."""
     folder = tmp_path_factory.mktemp("theory")
     settings = dataclasses.replace(LAWS["depth"].small, widths=(16,), depths=(1, 2, 4), draws=20)
     result = LAWS["depth"].measure(settings)

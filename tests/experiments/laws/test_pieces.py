@@ -1,4 +1,4 @@
-"""Pieces: computed once among all who share a folder, kept whole, in the order that was asked."""
+"""Pieces: computed once per folder, stored completely, returned in the requested order."""
 
 from __future__ import annotations
 
