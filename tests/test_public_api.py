@@ -77,7 +77,7 @@ def test_importing_tables_loads_no_pandas():
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_no_public_name_is_also_a_module(package: str):
-    """Importing the module would put it in the place of the function."""
+    """An import of the module would replace the function of the same name."""
     loaded = importlib.import_module(package)
     modules = {module.name for module in pkgutil.iter_modules(loaded.__path__)}
     assert modules.isdisjoint(loaded.__all__)

@@ -328,7 +328,7 @@ def _base_lr(result: LawResult) -> Drawing:
 
 
 def _plain_ticks(axis: Axis, subs: Sequence[float]) -> None:
-    """Set plain ticks at `subs` times a power of ten if the range is below a decade."""
+    """Set ticks at `subs` times a power of ten, for a range below a decade."""
     axis.set_major_locator(LogLocator(subs=subs))
     axis.set_major_formatter("{x:g}")
     axis.set_minor_locator(NullLocator())

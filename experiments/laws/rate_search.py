@@ -96,7 +96,7 @@ def search_rates(
 
 
 def search_seed(seed: int, run: int) -> int:
-    """Return the seed of a run's generator, which draws the init and then the order of images."""
+    """Return the seed of the generator that draws the init of a run, then the order of images."""
     return seed * 1000 + run
 
 

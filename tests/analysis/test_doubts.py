@@ -43,7 +43,7 @@ def _accuracies(runs, diverged=None):
     ],
 )
 def test_shares_differ_where_the_larger_count_is_one_of_a_hundred(counts, of, expected):
-    """The binomial test, one-sided, of the larger share given the sum of both counts."""
+    """One-sided binomial test of the larger share, given the sum of both counts."""
     assert differ(counts, of) is expected
 
 
@@ -98,7 +98,7 @@ def test_noise_that_grows_in_one_table_and_shrinks_in_the_other_is_measured_as_a
 
 
 def test_p_values_count_the_draws_that_lie_as_low_and_the_table_itself():
-    """Slowly: drops from the median in standard deviations, single and the largest of all K."""
+    """By a loop: drops from the median in standard deviations, at each K and the largest over K."""
     rng = np.random.default_rng(3)
     null, observed = rng.normal(0.8, [0.02, 0.05, 0.1], (40, 3)), np.array([0.78, 0.72, 0.75])
     null[5:9, 1] = np.nan

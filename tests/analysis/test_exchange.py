@@ -44,7 +44,7 @@ def _drawn(exchange, draws, rng):
 
 
 def test_deals_are_all_ways_to_split_the_runs_of_a_cell():
-    """With equal noise on one scale, the means of a deal are those of its runs."""
+    """With equal noise on one scale, the means of an assignment are the means of its runs."""
     rng = np.random.default_rng(0)
     true = rng.permutation(30) * 10.0
     a, b = (true[:, None] + rng.permuted(np.tile([-1.0, 0, 1], (30, 1)), axis=1) for _ in range(2))
@@ -92,7 +92,7 @@ def test_shifting_or_stretching_a_table_changes_no_deal(shift, stretch):
 @pytest.mark.parametrize("seeds", [(3, 2), (2, 3), (3, 3), (5, 3)])
 @pytest.mark.parametrize("sd", [(0.3, 0.3), (0.3, 0.9), (0.9, 0.3)])
 def test_dealt_means_have_the_noise_that_each_table_has(seeds, sd):
-    """Against the definition: variances of means of fresh runs, and of their difference."""
+    """By the definition: the variances of means of new runs, and of their difference."""
     rng = np.random.default_rng([4, *seeds])
     a, b = _tables(4000, seeds, rng, sd=sd)
     centre, apart = unchanged(a, b, np.tile(seeds, (4000, 1)))
@@ -159,7 +159,7 @@ def test_has_power_where_cells_truly_moved():
 
 
 def test_p_values_are_those_of_deals_compared_one_by_one():
-    """By scipy, a deal at a time; the largest standardised drop over K for the family."""
+    """By scipy, one assignment at a time; the family uses the largest standardised drop over K."""
     rng = np.random.default_rng(20)
     true, sd = world(30, rng)
     a, b = runs(true, sd, 3, rng), runs(true + 0.5 * rng.standard_normal(30), sd, 2, rng)

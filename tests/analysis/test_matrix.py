@@ -35,7 +35,7 @@ def test_tau_of_every_pair_is_scipys():
 
 
 def test_one_ranking_twice_is_what_noise_alone_gives():
-    """The same true accuracies under another recipe's name, with seeds of their own."""
+    """Two recipes with the same true accuracies and different seeds."""
     rng = np.random.default_rng(0)
     one = run_table(60, recipes=("nb201",))
     true = one.groupby("index")["accuracy"].transform("mean")
@@ -46,7 +46,7 @@ def test_one_ranking_twice_is_what_noise_alone_gives():
 
 
 def test_data_sets_are_each_measured_on_what_they_have():
-    """CIFAR-10 has the whole test set, CIFAR-100 here a half of it alone."""
+    """CIFAR-10 has the whole test set; CIFAR-100 here has only half of the test set."""
     cifar10 = run_table(40, recipes=("nb201",)).drop(columns="recipe")
     cifar100 = cifar10.assign(dataset="cifar100", split="x-test", accuracy=cifar10["accuracy"] / 2)
     [rankings] = read_rankings(pd.concat([cifar10, cifar100]), "datasets").values()

@@ -112,7 +112,7 @@ def test_runs_that_diverged_are_marked_where_they_stand():
 
 
 def test_the_whole_of_a_pair_has_no_gap():
-    """A seed that few cells have goes before the cells that lack it do."""
+    """Seeds that few cells have are omitted first, then cells that lack a remaining seed."""
     few = [(cell, 999, 70.0) for cell in (2,)]
     rows = [*ROWS, (6, 777, 60.0), (6, 888, 61.0), (8, 777, 50.0), *few]
     paired = Paired.of(_read(_table(rows)), _read(_table(ROWS + rows[4:7], recipe="topology")))
@@ -207,7 +207,7 @@ def test_cells_that_the_third_table_lacks_are_left_out_and_named():
 
 @pytest.mark.parametrize(("with_three", "columns"), [(2, 2), (3, 3)])
 def test_further_column_of_runs_needs_more_than_a_tenth_of_the_cells(with_three, columns):
-    """Of 20 cells; gaps come last, and runs of several seeds are without the effects of seeds."""
+    """20 cells; gaps come last, and runs of mixed seeds are without the effects of the seeds."""
     runs = np.arange(20.0)[:, None] + [0.0, 3.0, 3.0]
     runs[::2, 0] = runs[1::2, 1] = np.nan  # two runs of every cell
     runs[:with_three] = np.arange(with_three)[:, None] + [0.0, 3.0, 3.0]

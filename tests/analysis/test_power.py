@@ -28,7 +28,7 @@ def test_usual_numbers_of_cells_and_seeds_are_tried():
 
 
 def test_power_is_the_share_of_tables_that_show_a_change():
-    """Nothing at a vanishing change but the level; more cells, more seeds, more power."""
+    """For a tiny change the power is the level; more cells or seeds give more power."""
     rng = np.random.default_rng(2)
     learnt = table(runs(*world(300, rng), 3, rng))
     found = power(learnt, 0.1, cells=(20, 200), seeds=(2, 4), draws=60, rng=0)

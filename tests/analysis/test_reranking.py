@@ -157,7 +157,7 @@ def test_top_holds_the_ten_best_of_each_table():
 
 @pytest.mark.parametrize("seeds", [3, 1])
 def test_a_table_compared_with_its_equal_warns_of_nothing(seeds):
-    """Warnings are errors here: nothing may be divided by the noise that is not there."""
+    """Warnings are errors in tests: nothing may be divided by a noise of zero."""
     before, _ = _pair(40, (seeds, 1), 0.0)
     found = _rerank((before, _accuracies("again", before.runs)))
     assert found.tau == pytest.approx(found.seed_tau) if seeds == 3 else found.tau == 1
@@ -165,7 +165,7 @@ def test_a_table_compared_with_its_equal_warns_of_nothing(seeds):
 
 
 def test_tau_above_the_noise_is_said_with_what_it_can_mean():
-    """The second table holds the very runs of the first but for a trace of noise."""
+    """The second table contains the runs of the first with very little added noise."""
     before, after = _pair(80, (3, 3), 0.0)
     trace = np.random.default_rng(0).normal(0, 0.01, before.runs.shape)
     again = _accuracies("again", before.runs[:, [1, 2, 0]] + trace)

@@ -129,7 +129,7 @@ def test_holm_is_the_hand_calculation():
 
 
 def test_a_finding_must_hold_for_all_comparisons(whole):
-    """The adjusted p-value is what the verdict judges by; both are shown."""
+    """The verdict uses the adjusted p-value; both p-values are shown."""
     one = whole.rerankings[0]
     assert one.p_judged == one.p_adjusted >= one.p_value
 

@@ -112,7 +112,7 @@ def test_query_compares_retrained_with_published(published, run, capsys):
 
 
 def test_query_shows_all_recipes_and_the_published_table(published, tmp_path, capsys):
-    """One row a recipe, the run's own baseline among them, and the other table's row at the end."""
+    """One row per recipe, with the run's baseline, and last the row of the published table."""
     rows = [synthetic_frame(seed, cells=(11, 12)).assign(recipe=name)
             for seed, name in enumerate(("nb201", "topology"))]  # fmt: skip
     pd.concat(rows).to_csv(tmp_path / "mine.csv", index=False)

@@ -31,7 +31,7 @@ def test_rank_of_one_recipe_shows_seed_tau(capsys):
 
 
 def test_rank_of_the_benchmark_uses_the_split_with_runs(capsys):
-    """Of all data sets with runs; the means of CIFAR-10 have none."""
+    """All data sets with runs are shown; `cifar10` has only means."""
     assert main(["rank", "nb201", "--draws", "0", "--top", "100", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert [(row["dataset"], row["split"], row["may_be_best"]) for row in rows] == [

@@ -54,7 +54,7 @@ def test_doctor_detects_the_other_distribution(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("left", ["replaced", "removed"])
 def test_doctor_detects_another_package_rebench(left, tmp_path):
-    """Installing the other one replaces our rebench/__init__.py; removing it removes the file."""
+    """The other package replaces our rebench/__init__.py; its removal deletes this file."""
     for name in ("cells", "rebench"):
         shutil.copytree(
             PROJECT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__")

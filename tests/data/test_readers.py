@@ -242,7 +242,7 @@ def test_digits_are_sklearns_images_each_once():
 
 
 def test_digits_are_read_without_importing_sklearn(monkeypatch):
-    """Every worker of a demonstration would wait for it, for seconds."""
+    """An import of sklearn would cost every worker of a demonstration seconds."""
     for name in [name for name in sys.modules if name.partition(".")[0] == "sklearn"]:
         monkeypatch.delitem(sys.modules, name)
     read_raw("digits")

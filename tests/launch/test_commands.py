@@ -261,7 +261,7 @@ def test_plan_refuses_what_no_job_could_be_sent_with(tmp_path, capsys, changed, 
 
 
 def test_what_messages_hold_is_shown_and_never_obeyed(capsys):
-    """Escape sequences of terminals, and what looks like the markup of tables."""
+    """Escape sequences of terminals, and text that looks like markup of tables."""
     wild = "\x1b[2Jgone \x07 \u202e [/red]"
     print_rows([{"reason": wild}], as_json=False)
     warn(wild)

@@ -314,7 +314,7 @@ def test_pipe_as_a_log_is_named_where_its_lines_would_be(run, capsys):
 
 
 def test_what_a_worker_says_of_itself_names_no_file(run):
-    """Its report is found by the name of the file only."""
+    """A worker's report is found only by the name of its file."""
     (path,) = (run.run / "progress").glob("*.json")
     report = json.loads(path.read_text())
     report["holder"] |= {"worker": "a\0b", "job": "7"}

@@ -316,7 +316,7 @@ def test_trial_that_runs_out_of_memory_is_a_failure_that_says_so(cluster, tmp_pa
 
 
 def test_memory_that_slurm_ends_a_job_for_is_asked_for_half_more(watched_cluster, tmp_path):
-    """SLURM says that such a job has failed, and only in its log for what."""
+    """SLURM's state of such a job is FAILED; only the job's log gives the reason."""
     sweep = Sweep(tmp_path, watched_cluster, cells=1, epochs=10)
     sweep.submit("--trials-per-job", "6")
     sweep.wait_for_records(1)
@@ -341,7 +341,7 @@ def test_memory_that_slurm_ends_a_job_for_is_asked_for_half_more(watched_cluster
 
 
 def test_status_without_accounting_needs_files_and_the_queue_alone(cluster, tmp_path):
-    """This cluster keeps no accounts: `sacct` has nothing to say and nothing depends on it."""
+    """This cluster has no accounting: `sacct` gives nothing, and nothing depends on it."""
     accounts = subprocess.run(
         ["sacct"], env=cluster.environment, capture_output=True, text=True, check=False
     )

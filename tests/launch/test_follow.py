@@ -71,7 +71,7 @@ def _sent(sent: int = 1, jobs: tuple[str, ...] = (), waiting: int = 0) -> Submit
 def test_three_submissions_that_finish_nothing_end_it_after_longer_and_longer_pauses(
     tmp_path, clock, done
 ):
-    """Six looks after the first, then twice as many each time: at 0, 6, 18 and 42 s."""
+    """Pauses of 6, 12 and 24 s: submissions at 0, 6 and 18 s, and the error at 42 s."""
     run = make_run(tmp_path, RECORDS[:4])
     _hold(run, 3)
     for job in range(3):  # of the others, one was never sent: at last as many as are lost

@@ -162,7 +162,7 @@ def test_arrays_take_turns_where_only_so_many_jobs_may_run_at_once(spec, stand_i
     ],
 )
 def test_what_no_node_of_the_partition_has_is_refused(spec, settings, message):
-    """The largest has 16,000 MB and two hours."""
+    """The largest node has 16,000 MB and a limit of two hours."""
     if message is None:
         assert _submit(spec, settings=settings).sent == 6
         return
@@ -227,7 +227,7 @@ def test_job_whose_submitter_died_is_found_by_its_name(spec):
 
 
 def test_jobs_of_a_cluster_that_is_not_known_here_are_those_of_a_machine(spec):
-    """As from a version with one more."""
+    """A later version may have more clusters."""
     run = _submit(spec).run
     path = run / "submissions/0001/intent.json"
     path.write_text(path.read_text().replace('"cluster":"slurm"', '"cluster":"cloud"'))

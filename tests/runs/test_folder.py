@@ -78,7 +78,7 @@ def test_of_two_who_make_a_file_one_does_and_whoever_made_it_may_ask_again(tmp_p
 
 
 def test_a_run_under_another_path_is_itself_and_its_copy_is_not(tmp_path):
-    """A hard link stands for a folder that is mounted twice: one file under two paths."""
+    """A hard link simulates a folder that is mounted twice: one file under two paths."""
     there, again, copy = (tmp_path / name for name in ("there", "again", "copy"))
     Run.create(there)
     again.mkdir()

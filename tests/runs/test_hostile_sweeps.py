@@ -117,7 +117,7 @@ def test_device_without_end_is_one_line(capsys):
 
 
 def test_sweep_comes_through_a_pipe_as_well(tmp_path, capsys):
-    """As a shell makes one: ``rebench sweep plan <(sed ...)``."""
+    """A shell makes such a pipe for ``rebench sweep plan <(sed ...)``."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     writer = threading.Thread(target=pipe.write_text, args=(SPEC,))

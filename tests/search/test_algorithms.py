@@ -165,7 +165,7 @@ def test_local_search_never_trains_a_cell_twice_and_ends_in_a_local_optimum():
 
 
 def test_local_search_takes_the_first_better_neighbour_trained_or_known():
-    """Against a slow loop over the same random numbers, on a sample with many equal values."""
+    """Compared with a slow loop over the same random numbers, on cells with many equal values."""
     space = SPACES["sample"]
     values = (np.arange(len(space)) * 7919 % 11).tolist()
     searcher, twin = (
@@ -342,7 +342,7 @@ def test_kernel_density_sums_to_one_over_the_space_and_draws_from_itself():
 
 
 def test_a_density_has_scott_s_width_and_aitchison_and_aitken_s_kernels():
-    """Slowly: the widths of the edges, from least to largest, and the mean over cells."""
+    """By a loop: the width at each edge, within its limits, and the mean over cells."""
     ops = np.array([[0, 1, 2, 3, 4, at] for at in range(5)])
     ops[1:, 1:5] = [[1, 2, 3, 0], [1, 2, 0, 1], [1, 0, 1, 2], [1, 0, 1, 3]]
     density = _Density(ops)
@@ -365,7 +365,7 @@ def test_a_density_has_scott_s_width_and_aitchison_and_aitken_s_kernels():
 
 @pytest.mark.parametrize(("told", "fewest"), [(20, 7), (100, 15)])
 def test_bohb_proposes_the_draw_at_which_good_cells_are_denser(told: int, fewest: int):
-    """Good are the best 15 %, and 7 at least; the others are bad."""
+    """The best 15 % of the cells (at least 7) are good, the others are bad."""
     space = SearchSpace.whole()
     problem = _problem(space)
     cells = np.random.default_rng(1).choice(len(space), 2 * told, replace=False).tolist()

@@ -17,7 +17,7 @@ from rebench.search.tabular import common_cells
 
 
 def test_tau_and_its_interval_are_those_of_scipy_on_resampled_repeats():
-    """Accuracies with many ties; NaN, where all are equal, is left out."""
+    """Accuracies with many ties; NaN (all accuracies equal) is omitted."""
     draw = np.random.default_rng(1)
     first, second = (draw.integers(0, 3, (4, 3)).astype(float) for _ in range(2))
     results = [_with_finals(finals) for finals in (first, second)]

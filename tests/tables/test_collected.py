@@ -98,7 +98,7 @@ def test_after_any_change_of_records_or_tables_a_run_is_collected_anew(run, tmp_
 
 
 def test_a_damaged_table_is_made_anew(run):
-    """Also where the damage is in the middle, where no footer is."""
+    """Damage in the middle of a file, outside of the footer, is detected too."""
     made = collect(run)
     whole = made.curves.read_bytes()
     content = bytearray(whole)

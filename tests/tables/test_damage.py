@@ -155,7 +155,7 @@ def test_values_of_another_file_under_its_digests_are_noticed(files, tmp_path):
 
 
 def test_columns_are_verified_when_they_are_read(files, tmp_path):
-    """A question that does not touch the damaged column is answered."""
+    """A query that does not read the damaged column is answered."""
     path = tmp_path / "t.parquet"
     shutil.copy(files / "t.parquet", path)
     footer = pq.read_metadata(path)

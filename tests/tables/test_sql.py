@@ -79,7 +79,7 @@ def test_variables_of_the_caller_are_no_tables():
 
 
 def test_the_name_of_a_table_is_no_pattern(tmp_path: Path, capsys):
-    """Of `a1.parquet` and `a[12].parquet`, the one that was named answers."""
+    """The name `a[12].parquet` means this file, not `a1.parquet`."""
     for name, seed in (("a1", 1), ("a[12]", 2)):
         rows = synthetic_frame(seed, cells=[11], datasets=["cifar10"])
         write_table(tmp_path / f"{name}.parquet", rows, name=name, origin="published")
@@ -168,7 +168,7 @@ except InputError as error:
 
 
 def test_a_function_that_cannot_be_interrupted_is_not_waited_for():
-    """It would take minutes: the process that asked ends at once."""
+    """The query would take minutes, but the process ends at once."""
     done = subprocess.run(
         [sys.executable, "-c", _ENDLESS], cwd=PROJECT, capture_output=True, text=True, check=True
     )

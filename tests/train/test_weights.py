@@ -246,7 +246,7 @@ def test_longer_from_a_missing_network_is_one_line(tmp_path, kept, changes, imag
 
 
 def test_networks_that_are_asked_for_too_widely_are_listed_a_dozen_of_them(tmp_path: Path):
-    """Their tensors are not read: one tensor is enough."""
+    """The tensors of the listed networks are not read; here each file has only one tensor."""
     folder = tmp_path / "weights" / "11"
     folder.mkdir(parents=True)
     for seed in reversed(range(13)):

@@ -92,7 +92,7 @@ def test_no_result_is_typed_into_a_template(name):
 
 
 def test_nothing_is_said_of_experiments_that_run():
-    """The tables of plan F have no name in the templates, only the plan has."""
+    """The templates name plan F, but none of its tables."""
     text = "".join(path.read_text() for path in FOLDER.glob("*.jinja"))
     assert not re.findall(r"mini-(?:all|proxy-\w+)", text)
 
