@@ -21,6 +21,8 @@ def test_second_table_is_mapped_linearly_between_quantiles_of_equal_shares(n, kn
     to, at = (np.quantile(np.repeat(x, 16), np.linspace(0, 1, knots)) for x in (a, b))
     found = on_scale_of(a[:, None], b[:, None])
     np.testing.assert_allclose(found[:, 0], np.interp(b, at, to))
+    twice = on_scale_of(*(np.stack([x, x], axis=1) for x in (a, b)))  # two runs without noise
+    np.testing.assert_allclose(twice, np.concatenate([found, found], axis=1))
 
 
 def test_map_goes_on_beyond_the_means_with_the_slope_at_the_end():

@@ -52,14 +52,16 @@ def test_bits_are_those_of_the_copies_in_large_tables(by):
         np.testing.assert_array_equal(own, copied)
 
 
-def test_sums_that_floats_of_32_bits_do_not_hold_are_exact_too():
-    """20,000 copies of every cell: pairs are counted up to 7e11."""
+@pytest.mark.parametrize("copies", [501, 20_000])
+def test_sums_that_floats_of_32_bits_do_not_hold_are_exact_too(copies):
+    """Of 20,000 copies of each of 40 cells: pairs are counted up to 7e11."""
     first, second = _codes(40, 30, np.random.default_rng(4))
-    one = weighted_tau(first, second, np.full((1, 40), 20_000), [800_000])
+    size = 40 * copies
+    tau, taken = weighted_tau(first, second, np.full((1, 40), copies), [size])
     above, beside = (np.sign(x[:, None] - x) for x in (first, second))
     expected = (above * beside).sum() / np.sqrt(float((above**2).sum() * (beside**2).sum()))
-    assert one[0][0, 0] == pytest.approx(expected, rel=1e-12)
-    assert one[1].tolist() == [[800_000]]
+    assert tau[0, 0] == pytest.approx(expected, rel=1e-12)
+    assert taken.tolist() == [[size]]
 
 
 def test_weights_are_the_numbers_of_copies():

@@ -35,6 +35,7 @@ def test_reranking_saves_accuracies_tau_noise_and_gaps(found, tmp_path):
     written = draw_reranking(found).save(tmp_path / "figure4", formats=SVG)
     assert [path.name for path in written] == ["figure4.svg", "figure4.csv"]
     data = _data(tmp_path / "figure4")
+    assert list(pd.read_csv(tmp_path / "figure4.csv"))[:4] == ["dataset", "series", "x", "y"]
     assert data["accuracy"]["index"].tolist() == found.before.cells.tolist()
     np.testing.assert_allclose(data["accuracy"]["x"], found.before.means)
     np.testing.assert_allclose(data["accuracy"]["y"], found.after.means)
