@@ -82,6 +82,10 @@ COUNTED = {
     "the input's skip": (lambda net, x: x + net.b(net.a(x)), (1, 0, 1)),
     "a sum that starts at 0": (lambda net, x: sum([net.a(x), net.b(x)]), (0, 2)),
     "halves": (lambda net, x: torch.cat([net.a(x)[:, :2], net.b(net.c(x))[:, 2:]], 1), (0, 1, 1)),
+    "a row of parts": (
+        lambda net, x: torch.cat([net.a(x)[:, :2], net.b(net.c(x))[:, 2:]], 1)[:1],
+        (0, 1, 1),
+    ),
     "a shape of data": (lambda net, x: net.a(x) + torch.ones(1).expand_as(net.b(x)), (0, 1)),
     "a mask from data": (lambda net, x: net.b((y := net.a(x)).masked_fill(y < 0, 0.0)), (0, 0, 1)),
     "a write into a copy": (_copied_and_written, (0, 3)),
