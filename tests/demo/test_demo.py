@@ -83,7 +83,9 @@ def test_demo_names_the_best_cell_and_its_trainings(tmp_path, monkeypatch, capsy
     monkeypatch.setattr(rebench.cli.demo, "_train", train)
     out = tmp_path / "demo"
     assert main(["demo", "--out", str(out), "--cells", "3", "--draws", "20"]) == 0
-    said = " ".join(capsys.readouterr().out.split())
+    shown = capsys.readouterr()
+    assert shown.err.startswith("3 cells under 3 recipes with 3 seeds: 27 trainings on digits")
+    said = " ".join(shown.out.split())
     means = rows[rows["recipe"] == "topology"].groupby("index")["accuracy"].mean()
     assert f"rebench query {out}/run {means.idxmax()} " in said
     for recipe in ("fixed(lr=0.46)", "topology"):
