@@ -70,3 +70,4 @@ def test_words_that_are_longer_than_the_screen_stay_whole():
 
 def test_wrapped_keeps_long_words_and_lines():
     assert wrapped("a bc /long/word\nx", 4, indent=" ") == "a bc\n /long/word\nx"
+    assert wrapped("ab one-two", 7) == "ab\none-two"
