@@ -58,13 +58,13 @@ class UnknownNameError(InputError):
     The name follows the noun of its kind: ``"recipe in mini"`` is "unknown recipe 'x' in mini".
     """
 
-    def __init__(self, kind: str, name: str, valid: Iterable[str]) -> None:
+    def __init__(self, kind: str, name: str, valid: Iterable[str], hint: str = "") -> None:
         names = sorted(valid)
         near = difflib.get_close_matches(name, names, n=len(names) or 1, cutoff=0.5)
         ordered = near + [other for other in names if other not in near]
         noun, *place = re.split(" (?=of |in )", kind, maxsplit=1)
         unknown = " ".join([noun, repr(name), *place])
-        super().__init__(f"unknown {unknown}; valid: {', '.join(ordered) or 'none'}")
+        super().__init__(f"unknown {unknown}; valid: {', '.join(ordered) or 'none'}{hint}")
 
 
 class MissingDependencyError(RebenchError):

@@ -228,7 +228,8 @@ def _find(given: str | Path, recipe: str | None = None) -> _Named:
     if "@" in place:
         raise MissingDataError(f"no table at {place}; write a table and one recipe as NAME@RECIPE")
     if Path(place).name == place and not Path(place).suffix:
-        raise UnknownNameError("table", place, released)
+        hint = "; `rebench table fetch --help` names tables to download"
+        raise UnknownNameError("table", place, released, hint)
     raise MissingDataError(
         f"no table at {place}; give a run's folder, a Parquet or CSV file or a released table "
         f"({', '.join(released) or 'none is installed'}). "
