@@ -136,8 +136,8 @@ def test_settings_change_what_the_file_says_and_nothing_else():
 @pytest.mark.parametrize(
     ("key", "message"),
     [
-        ("slurm.partitoin", r"of \[slurm\] in the command line: 'partitoin'; valid: partition"),
-        ("slrum.partition", "of the command line: 'slrum'; valid: slurm"),
+        ("slurm.partitoin", r"'partitoin' of \[slurm\] in the command line; valid: partition"),
+        ("slrum.partition", "'slrum' of the command line; valid: slurm"),
         ("epochs.partition", "epochs: must be a whole number"),
         ("slurm.time_min", "slurm.time_min: a time is minutes or as in '1-00:00'"),
     ],
