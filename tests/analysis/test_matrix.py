@@ -49,7 +49,7 @@ def test_data_sets_are_each_measured_on_what_they_have():
     """CIFAR-10 has the whole test set; CIFAR-100 here has only half of the test set."""
     cifar10 = run_table(40, recipes=("nb201",)).drop(columns="recipe")
     cifar100 = cifar10.assign(dataset="cifar100", split="x-test", accuracy=cifar10["accuracy"] / 2)
-    [rankings] = read_rankings(pd.concat([cifar10, cifar100]), "datasets").values()
+    [rankings] = read_rankings(pd.concat([cifar100, cifar10]), "datasets").values()
     found, _ = tau_matrix(rankings, draws=20, seed=0)
     assert found[["first", "second"]].to_numpy().tolist() == [["cifar10", "cifar100"]]
     assert found["tau"].item() == pytest.approx(found["seed_tau"].item())

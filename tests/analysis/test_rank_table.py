@@ -126,6 +126,10 @@ def test_caption_states_the_method_and_what_was_measured():
     ):
         assert part in caption
     assert re.search(r"(?<!\\)(?<!tau)[%_&#]", caption) is None
+    smaller = reranking(40)
+    assert "Rankings of cells under 2 recipes, compared with benchmark: 60 cells, " in caption_of(
+        [one, smaller]
+    )
 
 
 def test_control_characters_of_names_are_shown():

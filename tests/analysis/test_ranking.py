@@ -114,6 +114,8 @@ def test_top_percent_rounds_up_and_keeps_exact_fractions():
     assert top_sizes(15_625, [1]) == [157]
     values = np.array([3.0, 1.0, 3.0, 2.0])
     assert top_mask(values, -values, 25).tolist() == [True, False, True, False]
+    close = np.array([1.0, 1.0 - 0.4e-6, 1.0 - 0.6e-6, 0.0])  # ties are closer than half a width
+    assert top_mask(close, close, 25).tolist() == [True, True, False, False]
 
 
 @pytest.mark.parametrize(
