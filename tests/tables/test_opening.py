@@ -226,7 +226,7 @@ def test_a_released_table_is_opened_by_its_name(published, tmp_path, monkeypatch
     monkeypatch.setattr(opening, "_RELEASED", tmp_path / "released")
     assert list(released_tables()) == ["first"]
     assert open_table("first").name == "nats"
-    with pytest.raises(UnknownNameError, match="unknown table .*; valid: first; .*table fetch"):
+    with pytest.raises(UnknownNameError, match=r"unknown table .*; valid: first; .*table fetch"):
         open_table("fisrt")
 
 
