@@ -35,7 +35,7 @@ SPACE_SIZE: Final = len(OP_NAMES) ** len(EDGES)
 
 @functools.cache
 def index_order() -> NDArray[np.int64]:
-    """Return, for every benchmark index, the rank of its cell in the product of operations.
+    """Return, for every benchmark index, the position of its cell in the list before the shuffle.
 
     The benchmark lists the product of the operations over the six edges; the last edge varies
     fastest. It then shuffles the list with Python's ``random.Random(88)``.

@@ -1,4 +1,4 @@
-"""Every benchmark that the project publishes figures of still runs, at a small part of its size."""
+"""Run each benchmark whose numbers are published, at a small part of its size."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ def published() -> pd.Series[float]:
 
 @functools.cache
 def _rows(tables: str, epoch: int | None = None) -> pd.DataFrame:
-    """Return the test rows of tables joined by `+`, after one epoch of their curves if given."""
+    """Return the test rows of tables joined by `+`, or of their curves after `epoch` epochs."""
     frames = []
     for name in tables.split("+"):
         rows = read_rows(name)
@@ -323,7 +323,7 @@ def gain_in_prediction(
     seeds: tuple[int, ...] = (),
     cells: str = "all",
 ) -> Estimate:
-    """Return the difference of `prediction` for two pairs of tables and names, same cells."""
+    """Return the prediction of `one` minus that of `other`: (tables, recipe or score) pairs."""
     (first, mine), (second, its) = (_predicted(*pair, seeds, cells) for pair in (one, other))
     if not np.array_equal(first, second):
         raise ValueError("the two scores must be computed on the same cells")
@@ -340,8 +340,8 @@ def top_ten(tables: str, names: str) -> float:
 def jackknife_width(cells: int, seeds: int, *, tables: int = 200) -> float:
     """Return the median width of the interval over seeds if the recipe changes nothing.
 
-    Tables are simulated from the model of the seed noise of `fixed` after 60 epochs. Both recipes
-    have the same true accuracies, and a seed has the same effect on all cells.
+    Tables are simulated: both recipes have the same true accuracies, and every run gets independent
+    noise as large as that of `fixed` after 60 epochs.
     """
     rng = np.random.default_rng(0)
     fit = SeedNoise.fit(_runs("mini-60ep", "fixed").runs)

@@ -76,7 +76,7 @@ class AlignmentSettings:
 
 
 def measure(settings: AlignmentSettings, pieces: Pieces) -> Measured:
-    """Measure the identity, the alignment with depth, and invariance."""
+    """Measure the speed formula, the cosine by depth, and training with rescaled weights."""
     rng = np.random.default_rng(settings.seed)
     images = load_small_images(settings.dataset, settings.data_root).pooled(8)
     [identity] = pieces.map(

@@ -62,7 +62,7 @@ Draws = Annotated[
 Epochs = Annotated[int | None, typer.Option(min=1, help="Number of epochs (default: the largest).")]
 Force = Annotated[bool, typer.Option("--force", help="Replace existing files.")]
 PastRun = Annotated[
-    Path | None, typer.Option("--from", help="Earlier run with the times of similar trials.")
+    Path | None, typer.Option("--from", help="Earlier run; its times estimate those of the trials.")
 ]
 Published = Annotated[
     str | None,

@@ -46,7 +46,7 @@ def query(
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Show a cell's accuracy per seed under every recipe, or its difference between two tables.
+    """Show a cell's accuracy per seed under every recipe, or compare it with --published.
 
     All intervals are 95 % intervals: a mean by Student's t, a difference by Welch's t, a rank from
     the noise between seeds. A cell may be the best if the interval of its rank begins at 1.

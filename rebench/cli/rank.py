@@ -42,8 +42,8 @@ def choices(
     against: Annotated[
         str | None,
         typer.Option(
-            help="Baseline: benchmark, or a recipe of the table such as mup "
-            "(default: nb201, fixed or the published table)."
+            help="Baseline: benchmark (the published table), or a recipe of the table such as mup "
+            "(default: the first that exists of nb201, fixed, the published table)."
         ),
     ] = None,
     published: options.Published = None,
@@ -53,7 +53,7 @@ def choices(
     by: Annotated[
         str,
         typer.Option(
-            help="Table that selects the top K %: benchmark (the first), retrained (the second), "
+            help="Table that selects the top K %: benchmark (the baseline), retrained (the other), "
             "either, or the name of a third table."
         ),
     ] = "benchmark",
@@ -126,10 +126,10 @@ def rank(
     agreement between seeds of one recipe. The drop is seed tau minus tau. A small p means that
     different seeds do not explain the drop.
 
-    With one table, every recipe is compared with the table's nb201 or fixed and with the published
-    table. A table of one recipe only shows its seed tau, and how many cells cannot be separated
-    from the best. With two tables, the second is compared with the first. With --across, all
-    recipes or data sets of a table are compared with each other.
+    With one table, every recipe is compared with the recipe nb201 of this table (without it: fixed)
+    and with the published table. A table with a single recipe shows its seed tau, and how many
+    cells cannot be separated from the best. With two tables, the second is compared with the first.
+    With --across, all recipes or data sets of a table are compared with each other.
 
     Example: rebench rank mini@fixed mini@topology --top 100,10
     """

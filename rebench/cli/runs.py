@@ -57,12 +57,12 @@ def submit(
         bool,
         typer.Option(
             "--no-preflight",
-            help="Skip the checks; also use nodes that were left out.",
+            help="Skip the checks; also use nodes that are avoided after failed jobs.",
         ),
     ] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Submit the trials without a record, a live job or a failure; safe to repeat.
+    """Submit the trials that are not done, queued, running or failed; safe to repeat.
 
     For the folder of a run, lost and pending trials are submitted with the settings of the last
     submission. `rebench watch RUN --resubmit` repeats this until no trial is left.

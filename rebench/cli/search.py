@@ -54,13 +54,13 @@ class Searching:
     recipe: options.Recipe = None
     epochs: Annotated[
         list[int] | None,
-        typer.Option(help="Epochs of a fidelity; repeatable (default: all in the table)."),
+        typer.Option(help="Epochs of a short training that is used; repeatable (default: all)."),
     ] = None
     fidelity: Annotated[
         Literal["runs", "curve"],
         typer.Option(
-            help="Low fidelities of Hyperband and BOHB: separate runs with fewer epochs, or early "
-            "epochs of one curve, as in the benchmark's papers (1/3 and 1/9, or --epochs).",
+            help="Short trainings of Hyperband and BOHB: separate runs with fewer epochs, or early "
+            "epochs of the full training (after 1/9 and 1/3 of it, or --epochs).",
         ),
     ] = "runs"
     on_test: Annotated[
@@ -69,7 +69,7 @@ class Searching:
     ] = False
     signal: Annotated[
         str | None,
-        typer.Option(help="Other table with the accuracies that algorithms see."),
+        typer.Option(help="Table whose accuracies the algorithms see; TABLE judges their answers."),
     ] = None
     times: Annotated[
         str | None,
@@ -79,8 +79,8 @@ class Searching:
         Path | None,
         typer.Option(
             metavar="RUN",
-            help="Run with kept networks: predictors see their proxies, and only their cells are "
-            "searched.",
+            help="Run with kept networks. Only their cells are searched, and predictors see scores "
+            "of these networks.",
         ),
     ] = None
 
@@ -223,7 +223,12 @@ def compare_tables(
     spending: Spending,
     repeats: Repeats = 500,
     reruns: Annotated[
-        int, typer.Option(help="Number of resampled tables for the seed baseline.", min=0)
+        int,
+        typer.Option(
+            help="Number of tables with redrawn noise that are searched too, to show how much "
+            "other seeds would change.",
+            min=0,
+        ),
     ] = 0,
     out: Annotated[
         Path | None, typer.Option(help="Name of the figures to save, without a suffix.")
@@ -234,8 +239,9 @@ def compare_tables(
 ) -> None:
     """Compare algorithms on one table, or their rankings on two tables.
 
-    Two tables are searched over the cells of both and in the same way: on validation accuracy, or
-    with times, only if both have them. A table with validation accuracy only is reported on it.
+    Two tables are searched in the same way, on the cells that both contain. Algorithms see
+    validation accuracies and training times only if both tables contain them. The cells that they
+    find are judged by test accuracy, or by validation accuracy if a table has no other.
 
     Example: rebench search compare mini@fixed mini@topology --repeats 100
     """

@@ -51,7 +51,9 @@ def ingest(
     out: Annotated[Path, typer.Option(help="Parquet file to write.")],
     surface: Annotated[
         str | None,
-        typer.Option(help=f"Published learning-rate surface in SOURCE: {', '.join(SURFACES)}."),
+        typer.Option(
+            help=f"SOURCE has accuracies at several learning rates, of {', '.join(SURFACES)}."
+        ),
     ] = None,
     jobs: Annotated[
         int | None, typer.Option(min=1, help="Number of processes (default: one per core).")
@@ -59,7 +61,9 @@ def ingest(
     curves: Annotated[bool, typer.Option(help="Also write a file of per-epoch curves.")] = True,
     epochs: Annotated[
         int | None,
-        typer.Option(min=1, help="For a file: epochs of all rows (default for means: 200)."),
+        typer.Option(
+            min=1, help="For a file: epochs of all rows (default for a file without seeds: 200)."
+        ),
     ] = None,
     columns: Annotated[
         str | None,
@@ -79,10 +83,10 @@ def ingest(
     force: options.Force = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Read the files of NATS-Bench, or of a published learning-rate surface, into one table.
+    """Read files of NATS-Bench, or of accuracies at several learning rates, into one table.
 
-    An interrupted ingest of NATS-Bench resumes. For a CSV or Parquet file with other columns use
-    --columns, --dataset, --split and --epochs.
+    An interrupted ingest of NATS-Bench resumes. A CSV or Parquet file needs the columns index,
+    dataset, split, epochs, seed and accuracy, or --columns, --dataset, --split and --epochs.
 
     Example: rebench table ingest NATS-tss-v1_0-3ffb9-simple --out nats.parquet
     """
@@ -261,8 +265,9 @@ def export(
         bool,
         typer.Option(
             "--for-search",
-            help="For search scripts: replace missing validation accuracy, times and 12 epochs by "
-            "test accuracy, times of nb201 and the longest training; OUT.about.json lists these.",
+            help="For search scripts: use test accuracy where validation accuracy is missing, "
+            "times of nb201 where times are, the longest training for 12 epochs. OUT.about.json "
+            "has a list.",
         ),
     ] = False,
     dataset_as: Annotated[

@@ -47,7 +47,7 @@ def train(
     ] = None,
     longer: Annotated[
         int | None,
-        typer.Option(min=1, help="Train networks in --keep of --epochs for N more epochs."),
+        typer.Option(min=1, help="Train the networks in --keep for N epochs after their --epochs."),
     ] = None,
     data_root: options.DataRoot = None,
     as_json: options.AsJson = False,
@@ -55,8 +55,8 @@ def train(
     """Train one trial, or several recipes and seeds of one cell, and print the records.
 
     With --checkpoint-dir, Ctrl-C stops after the current step, and the same command resumes.
-    --longer starts a new schedule with the kept weights. To use the kept momentum too, keep
-    networks with --set train.keep=state, then add --set start.what=state.
+    --longer starts a new schedule with the kept weights. To use the momentum too, train first with
+    --set train.keep=state, and add --set start.what=state to the command with --longer.
 
     Example: rebench train 11 --dataset digits --set skeleton.channels=4
     """

@@ -14,8 +14,8 @@ readout weight     default times output_mult m^-1/2             output_mult^2 / 
 readout bias       as at the base width                         1
 =================  ===========================================  =================
 
-Queries and keys are hidden weights. The shape of another parameter determines its factor: m if one
-dimension grows with the width, 1 if two grow.
+Queries and keys are hidden weights. For parameters that are not in the table, the shape decides:
+the factor is m if one dimension grows with the width, and 1 if two grow.
 
 The readout's weight includes MuReadout's factor output_mult / m. MuSGD also divides the weight
 decay of each parameter by its factor; plain SGD with one weight decay does not. Both are equal

@@ -133,7 +133,7 @@ class TopologyLr(PathSum):
     def layer_init(self, layer: Layer, cell: Architecture) -> LayerInit:
         """Return PyTorch's default, with the scale of `topology` where `init_at` selects it.
 
-        `others` takes the complete init of `topology`: the readout has no bias at init.
+        With `init_at=others`, the readout's bias starts at zero, as in `topology`.
         """
         default = default_init(layer)
         if not selects(self.init_at, layer):

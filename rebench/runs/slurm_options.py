@@ -124,7 +124,7 @@ class JobOptions(Plain):
     @field_validator("*")
     @classmethod
     def _on_one_line(cls, value: Any, info: ValidationInfo) -> Any:
-        # Lines of shell are indented by tabs.
+        # `setup` contains lines of shell, in which tabs are allowed.
         allowed = "\t" if info.field_name == "setup" else ""
         if isinstance(value, int) and value > _LARGEST:
             raise ValueError(f"must be at most {_LARGEST}")

@@ -105,7 +105,11 @@ def write_csv(
 
 
 def check_digest(path: Path, data: bytes) -> bool:
-    """Check the content of a file against its digest file; return False without a digest file."""
+    """Check a file against its digest file; return False if there is no digest file.
+
+    Raises:
+        StoreError: The digests differ.
+    """
     beside = _digest_path(path)
     if not beside.is_file():
         return False

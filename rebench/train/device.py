@@ -85,7 +85,7 @@ TrainStep = Callable[[torch.Tensor, torch.Tensor], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Speed:
-    """Switches for the speed of a trial; `scripts/bench/train.py` measures each default.
+    """Switches for the speed of a trial; `scripts/bench/train.py` measures the gain of each.
 
     Attributes:
         channels_last: store images and kernels in the layout channels-last.

@@ -12,7 +12,7 @@ from support import PROJECT
 
 from rebench.cli import main
 
-# What the command line of sbatch, or of srun, says because of the example.
+# For each example: the options that it adds to the command line of sbatch or srun.
 SAID = {
     "container": [
         "--partition=gpu",

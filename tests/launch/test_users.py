@@ -80,7 +80,7 @@ def test_two_users_who_submit_at_once_send_every_trial_once(private_cluster, sha
     ]
     said = [one.communicate() for one in both]
     assert [one.returncode for one in both] == [0, 0], said
-    # The jobs of the first one count as live for the other, who may not see that they have ended.
+    # The second user cannot see that the jobs of the first have ended: they count as live.
     assert sum(json.loads(out)[0]["sent"] for out, _ in said) == 6
     mine.rebench("cancel")
     mine.wait_until_over()

@@ -472,7 +472,7 @@ HERE = {"SUBMITIT_EXECUTOR": "local", "SUBMITIT_LOCAL_JOB_ID": "6", "REBENCH_JOB
             *("0001-77_1-p1", "77_1", 0, "slurm", "77_1_1.log"),
         ),
         (
-            # It was sent from inside a job of SLURM.
+            # The submission came from inside a job of SLURM.
             ALONE
             | HERE
             | {"SUBMITIT_LOCAL_GLOBALID": "2", "SUBMITIT_LOCAL_NTASKS": "3"}

@@ -258,7 +258,7 @@ def test_report_command_writes_a_page_that_a_browser_shows_without_a_further_req
 @pytest.mark.skipif(not CHROMIUM, reason="no Chromium")
 @pytest.mark.parametrize(("preferred", "least", "most"), [(0, 0.0, 0.02), (1, 0.6, 1.0)])
 def test_page_follows_the_screen_s_colours(written, tmp_path, preferred, least, most):
-    """Dark (0) has next to nothing as bright as paper, figures included; light (1) mostly has."""
+    """In the dark (0), almost no pixel is as bright as paper; in the light (1), most are."""
     wish = f"--blink-settings=preferredColorScheme={preferred}"
     shot, _ = _requests_of(written.html, tmp_path, wish)
     with Image.open(shot) as image:

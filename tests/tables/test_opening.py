@@ -149,7 +149,7 @@ def test_half_the_images_have_one_name_for_every_command(run, published, capsys)
 
 
 def test_csv_is_a_table_for_every_command(run, published, tmp_path, capsys):
-    """The file, exported after a record was appended, answers as the run does."""
+    """After a record was appended, each command prints the same for the run and for its CSV."""
     path = tmp_path / "mine.csv"
     assert main(["export", "table", str(run), "--out", str(path)]) == 0
     capsys.readouterr()

@@ -19,7 +19,7 @@ ONE_STEP = RecipeSpec(name="one-step")
 
 
 def measured_by_hand(trial, data):
-    """Build and initialise the network, cut its first batch, and call the recipe's `measure`."""
+    """Build and initialise the network, take its first batch, and call the recipe's `measure`."""
     recipe = make_recipe(trial.recipe)
     net = build_net(trial, data.spec.classes)
     recipe.apply_init(net, trial.cell, epoch_generator(trial.seed, 0, "init"))
