@@ -53,8 +53,8 @@ def choices(
     by: Annotated[
         str,
         typer.Option(
-            help="Table that selects the top K %: benchmark (the baseline), retrained (the other), "
-            "either, or the name of a third table."
+            help="Table that selects the top K %: benchmark (the first, or the baseline), "
+            "retrained (the other), either, or the name of a third table."
         ),
     ] = "benchmark",
     draws: options.Draws = 1000,

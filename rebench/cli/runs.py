@@ -62,7 +62,7 @@ def submit(
     ] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Submit the trials that are not done, queued, running or failed; safe to repeat.
+    """Submit the pending and lost trials of a sweep; safe to repeat.
 
     For the folder of a run, lost and pending trials are submitted with the settings of the last
     submission. `rebench watch RUN --resubmit` repeats this until no trial is left.

@@ -225,8 +225,8 @@ def compare_tables(
     reruns: Annotated[
         int,
         typer.Option(
-            help="Number of tables with redrawn noise that are searched too, to show how much "
-            "other seeds would change.",
+            help="Also search N copies of the table with redrawn noise, to show how much the "
+            "result depends on the training seeds.",
             min=0,
         ),
     ] = 0,
@@ -240,8 +240,9 @@ def compare_tables(
     """Compare algorithms on one table, or their rankings on two tables.
 
     Two tables are searched in the same way, on the cells that both contain. Algorithms see
-    validation accuracies and training times only if both tables contain them. The cells that they
-    find are judged by test accuracy, or by validation accuracy if a table has no other.
+    validation accuracies only if both tables contain them, and otherwise test accuracies. They see
+    training times only if both have them. The cells that they find are judged by test accuracy, or
+    by validation accuracy if a table has no other.
 
     Example: rebench search compare mini@fixed mini@topology --repeats 100
     """

@@ -52,7 +52,7 @@ def ingest(
     surface: Annotated[
         str | None,
         typer.Option(
-            help=f"SOURCE has accuracies at several learning rates, of {', '.join(SURFACES)}."
+            help=f"Benchmark with several learning rates in SOURCE: {', '.join(SURFACES)}."
         ),
     ] = None,
     jobs: Annotated[
@@ -62,7 +62,7 @@ def ingest(
     epochs: Annotated[
         int | None,
         typer.Option(
-            min=1, help="For a file: epochs of all rows (default for a file without seeds: 200)."
+            min=1, help="For a file without epochs: epochs of all rows (default for means: 200)."
         ),
     ] = None,
     columns: Annotated[
