@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -179,10 +181,14 @@ def test_trials_of_all_states_or_of_one_state_are_listed(capsys):
     assert "valid: done" in capsys.readouterr().err
 
 
-def test_watch_prints_the_counts_and_exits_with_1_if_trials_are_missing(capsys):
-    assert main(["watch", str(OLD)]) == 1
+def test_watch_prints_the_counts_and_exits_with_1_if_trials_are_missing(tmp_path, capsys):
+    # A new checkout has new files: a submitter that wrote them could still live.
+    run = shutil.copytree(OLD, tmp_path / "run")
+    for path in run.rglob("*"):
+        os.utime(path, (0, 0))
+    assert main(["watch", str(run)]) == 1
     assert capsys.readouterr().out == "16 done, 1 failed, 1 lost\n"
-    assert main(["watch", str(OLD), "--json"]) == 1
+    assert main(["watch", str(run), "--json"]) == 1
     [row] = json.loads(capsys.readouterr().out)
     assert (row["done"], row["failed"], row["lost"], row["pending"]) == (16, 1, 1, 0)
 

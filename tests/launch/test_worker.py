@@ -408,7 +408,7 @@ def test_log_of_a_trial_is_what_stands_between_its_beginning_and_the_next(tmp_pa
     (printed,) = log_of(run, trials[0].trial_id)
     assert printed == (mine.logs / "7_0_0.log", ["br\ufffdke", "at once"], False)
     assert command_line(typed[:3]) == 0
-    assert "(nothing about this trial: its job's last lines)\nbr" in capsys.readouterr().out
+    assert "(no line about this trial: the last lines of its job)\nbr" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -110,7 +110,7 @@ def test_stored_surface_says_where_its_table_comes_from():
     notebook = stored("05")
     about = release_of(released_tables()["mini"])
     assert about.title in said(notebook)
-    assert "trained with" in outputs(notebook)[-1].text
+    assert "settings of the trainings: " in outputs(notebook)[-1].text
 
 
 @pytest.mark.slow

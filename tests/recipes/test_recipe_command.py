@@ -81,7 +81,9 @@ def _layers(capsys, *words: str) -> list[list[str]]:
     """Return the words of each row below the headings."""
     assert main(["recipe", "show", *words]) == 0
     page = capsys.readouterr().out.partition("\nlayers\n")[2].partition("\n\n")[0]
-    return [line.split() for line in page.splitlines()[1:]]
+    lines = [line.split() for line in page.splitlines()]
+    heading = next(at for at, words in enumerate(lines) if words[0] in ("layer", "layers"))
+    return lines[heading + 1 :]
 
 
 def test_show_prints_one_row_for_each_kind_of_layer(capsys):
