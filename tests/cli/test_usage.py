@@ -174,8 +174,8 @@ def test_a_closed_pipe_ends_a_command_in_silence(monkeypatch):
 def test_help_is_wrapped_at_the_width_of_the_screen(monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "80")
     assert main(["search", "compare", "--help"]) == 0
-    # The source ends a line after "or".
-    assert "in the same way: on\n  validation accuracy, or with times" in capsys.readouterr().out
+    # The source ends a line after "see".
+    assert "both contain.\n  Algorithms see validation accuracies only if" in capsys.readouterr().out
 
 
 def test_a_table_of_half_the_test_set_is_queried_on_it(tmp_path: Path, capsys):
