@@ -44,7 +44,7 @@ _HOMES: Final = {
 }
 
 # subpackages that need no separate import: `rebench.modules.Plan`
-_PACKAGES: Final = frozenset(("modules", "search"))
+_PACKAGES: Final = frozenset(("modules", "nats", "search"))
 
 
 def _draw(result: object, *name: str) -> _Figure:

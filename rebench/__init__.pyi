@@ -1,6 +1,7 @@
 from cells import Cell
 
 from . import modules as modules
+from . import nats as nats
 from . import search as search
 from .analysis import compare
 from .cell_space import space

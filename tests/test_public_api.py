@@ -45,7 +45,7 @@ def test_public_names_are_these():
     assert [name for name in NAMES if not hasattr(rebench, name)] == []
 
 
-@pytest.mark.parametrize("name", ["modules.Plan", "search.compare"])
+@pytest.mark.parametrize("name", ["modules.Plan", "nats.ReBench", "search.compare"])
 def test_packages_of_the_pages_need_no_import_of_their_own(name: str):
     code = f"import rebench; rebench.{name}"
     subprocess.run([sys.executable, "-c", code], cwd=PROJECT, check=True)
