@@ -56,7 +56,8 @@ def test_queries_are_valid_and_decided_by_the_generator(name: str, space: str):
         for seed in (5, 5, 6)
     )
     assert first == second
-    assert (first == other) == (len(problem.space) == 1)
+    # In a small space, an algorithm may ask the same cells with two seeds.
+    assert first != other or space != "whole"
     assert all(0 <= query.position < len(problem.space) for query in first)
     assert all(query.level in (0, 1) for query in first)
 

@@ -5,14 +5,15 @@ import pytest
 from search_tables import smooth_table
 
 from rebench.errors import InputError
-from rebench.search import Budget, SearchSpace, paper_budget, replay
+from rebench.search import Budget, SearchSpace, algorithm_names, paper_budget, replay
 from rebench.search.comparison import run_all
 from rebench.search.run import affordable
 
 
-def test_the_same_arguments_give_the_same_run():
+@pytest.mark.parametrize("name", algorithm_names())
+def test_the_same_arguments_give_the_same_run(name: str):
     table = smooth_table(noise=1.0)
-    runs = [replay("bohb", table, Budget(seconds=2000), seed=3, run=4) for _ in range(2)]
+    runs = [replay(name, table, Budget(seconds=2000), seed=3, run=4) for _ in range(2)]
     for field in ("positions", "clock", "answers"):
         np.testing.assert_array_equal(getattr(runs[0], field), getattr(runs[1], field))
 
