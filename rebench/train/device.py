@@ -92,6 +92,8 @@ class Speed:
         compile: use `torch.compile`; compilation takes minutes and pays off in long runs.
         cuda_graphs: replay each step of training and evaluation as one CUDA graph.
         deterministic: let cuDNN use only algorithms that give the same bits every time.
+        tf32: on a GPU that has it, let convolutions of float32 use TF32, which rounds their inputs
+            to 10 bits.
         keep_memory: on the CPU, keep freed memory for the next step. Otherwise the C library
             returns memory to the system, which clears it and provides it again page by page.
         eval_batch_size: number of images in one evaluation batch.
@@ -101,17 +103,21 @@ class Speed:
     compile: bool = False
     cuda_graphs: bool = False
     deterministic: bool = True
+    tf32: bool = True
     keep_memory: bool = True
     eval_batch_size: int = 250
 
 
 def numerics(speed: Speed) -> contextlib.AbstractContextManager[None]:
-    """Make cuDNN use deterministic algorithms, or search for the fastest, within the context."""
+    """Make cuDNN use deterministic algorithms, or search for the fastest, within the context.
+
+    The rounding of its float32 convolutions is also set.
+    """
     return torch.backends.cudnn.flags(
         enabled=True,
         benchmark=not speed.deterministic,
         deterministic=speed.deterministic,
-        allow_tf32=True,
+        allow_tf32=speed.tf32,
     )
 
 

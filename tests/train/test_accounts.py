@@ -133,7 +133,7 @@ def test_rate_follows_its_warm_up_and_its_schedule():
 
 
 def test_defaults_of_the_switches_for_speed():
-    told = {"channels_last": True, "deterministic": True, "keep_memory": True}
+    told = {"channels_last": True, "deterministic": True, "keep_memory": True, "tf32": True}
     told |= {"compile": False, "cuda_graphs": False, "eval_batch_size": 250}
     assert dataclasses.asdict(Speed()) == told
 
@@ -152,13 +152,13 @@ def test_two_newest_states_of_a_trial_are_kept(tmp_path: Path):
         train([trial], few_digits(), stop=lambda: True)
 
 
-@pytest.mark.parametrize("deterministic", [True, False])
-def test_cudnn_is_deterministic_or_fastest_only_within_the_context(deterministic):
+@pytest.mark.parametrize(("deterministic", "tf32"), [(True, False), (False, True)])
+def test_cudnn_follows_the_switches_only_within_the_context(deterministic, tf32):
     names = ("enabled", "benchmark", "deterministic", "allow_tf32")
     before = [getattr(torch.backends.cudnn, name) for name in names]
-    with numerics(Speed(deterministic=deterministic)):
+    with numerics(Speed(deterministic=deterministic, tf32=tf32)):
         inside = [getattr(torch.backends.cudnn, name) for name in names]
-    assert inside == [True, not deterministic, deterministic, True]
+    assert inside == [True, not deterministic, deterministic, tf32]
     assert [getattr(torch.backends.cudnn, name) for name in names] == before
 
 
