@@ -1,7 +1,8 @@
-"""Decide the predictions of plan.md (E) or plan-f.md (F): holds, fails or inconclusive.
+"""Decide the predictions of a plan: holds, fails or inconclusive.
 
-usage: python -m experiments.surface.decided E|F [--json] [SWEEP=TABLE ...]
+usage: python -m experiments.surface.decided E|F|G [--json] [SWEEP=TABLE ...]
 
+The plans are plan.md (E), plan-f.md (F) and plan-g.md (G).
 SWEEP is the name of a sweep's file in this folder, without `.toml`. TABLE is the folder of a run, a
 file or a released table; it is `runs/SWEEP` if not given, and the released table for `mini` and
 `mini-proxy`. Trials are recognised by their ids. A sweep is evaluated only after all of its trials
@@ -93,6 +94,7 @@ _E3: Final = ("mini-proxy",)
 _F1: Final = ("mini-he-parts", "mini", "mini-init-parts-seeds")
 _F2: Final = ("mini-proxy-upper",)
 _F3: Final = ("mini-all", "mini-all-888")
+_G: Final = ("mini-32px",)
 _NORMALISED: Final = "topology-lr(init_at=normalised)"
 _OTHERS: Final = ("topology(init_at=others)", "topology-lr(init_at=others)")
 _FASTER: Final = "topology(base_lr=2.3)"
@@ -132,6 +134,11 @@ PLANS: Final = {
         ),
         Prediction("F3.1", _F3, "fixed", "topology", cells="random 500", **_over(0.10)),
         Prediction("F3.2", _F3, "fixed", "topology", cells="upper half of them", **_over(0.10)),
+    ),
+    "G": (
+        Prediction("G1", _G, "fixed", "topology", **_over(0.10)),
+        Prediction("G2", _G, "fixed", "topology", cells="best 30 published", **_over(0.10)),
+        Prediction("G3", _G, "topology", "fixed", **_GAIN, **_over(0.0)),
     ),
 }  # fmt: skip
 
@@ -213,9 +220,16 @@ def _upper_half_of_them(published: pd.Series[float]) -> list[int]:
     return [cell for cell in drawn["random 500"] if of_class[cell] >= median]
 
 
+def _best_30_published(published: pd.Series[float]) -> list[int]:
+    """Return half of the 60 cells of plan-g.md: those with the best published accuracies."""
+    cells = asked("mini-32px").cells.indices or ()
+    return published[list(cells)].nlargest(30).index.tolist()
+
+
 SAMPLES: Final[Mapping[str, Callable[[pd.Series[float]], list[int]]]] = {
     "random 500": _random_500,
     "upper half of them": _upper_half_of_them,
+    "best 30 published": _best_30_published,
     _BEST_5: lambda published: published.index[published >= published.quantile(BEST)].tolist(),
 }
 

@@ -82,12 +82,13 @@ def limits_of(text):
     return found and ({"<": "below", ">": "above"}[found[2]], float(found[3]))
 
 
-@pytest.mark.parametrize(("plan", "file"), [("E", "plan.md"), ("F", "plan-f.md")])
-def test_thresholds_are_those_of_the_plan(plan, file):
+@pytest.mark.parametrize("plan", decided.PLANS)
+def test_thresholds_are_those_of_the_plan(plan):
+    file = "plan.md" if plan == "E" else f"plan-{plan.lower()}.md"
     lines = [
         [cell.strip() for cell in line.split("|")[1:-1]]
         for line in (FOLDER / file).read_text().splitlines()
-        if re.match(r"\| F?\d", line)
+        if re.match(r"\| [FG]?\d", line)
     ]
     lines = [line for line in lines if line[0] != "F3.3"]
     predictions = decided.PLANS[plan]
@@ -103,7 +104,7 @@ def test_thresholds_are_those_of_the_plan(plan, file):
             assert getattr(row, f"{kind}_{side}") == limit
             unused = {"below": "above", "above": "below"}[side]
             assert math.isinf(getattr(row, f"{kind}_{unused}"))
-    at_975 = {"E": {"8", "9", "11", "12"}, "F": {"F2.1", "F2.2", "F2.3"}}
+    at_975 = {"E": {"8", "9", "11", "12"}, "F": {"F2.1", "F2.2", "F2.3"}, "G": set()}
     assert {row.number for row in predictions if row.level == 0.975} == at_975[plan]
 
 
