@@ -77,18 +77,19 @@ def test_folder_of_another_machine_is_refused(tmp_path: Path, check, capsys):
     assert "give another folder" in capsys.readouterr().err
 
 
-def test_wrong_arithmetic_is_seen(check, small, monkeypatch: pytest.MonkeyPatch):
-    # The device is the CPU, so the second of each pair is made to compute something else.
-    real, calls, steps = torch.nn.functional.cross_entropy, iter(range(10**6)), 3 * (2 + 2)
+def test_wrong_gradients_are_seen(check, small, monkeypatch: pytest.MonkeyPatch):
+    device, real = torch.device("cpu", 0), check.run_of
 
-    def wrong(*arguments, **options):
-        return real(*arguments, **options) * (1 + 1e-3 * (next(calls) % (2 * steps) >= steps))
+    def wrong(setup, on):
+        saved = real(setup, on)
+        for copy in saved if on == device else ():
+            copy.net["stem.0.weight"] += 1e-2 * copy.net["stem.0.weight"].std()
+        return saved
 
-    monkeypatch.setattr("rebench.train.step.F.cross_entropy", wrong)
-    monkeypatch.setattr(check, "LIMITS", {("float32", False): 1e-4})
-    rows = [row for row in check.compare_with_cpu(small, CPU) if row["apart"] is not None]
-    assert rows
-    assert not any(row["passed"] for row in rows)
+    assert all(row["passed"] for row in check.compare_with_cpu(small, device))
+    monkeypatch.setattr(check, "run_of", wrong)
+    rows = check.compare_with_cpu(small, device)
+    assert [row["passed"] for row in rows if "float32:" in row["what"]] == [False] * 3
 
 
 def test_lost_momentum_is_seen(check, small, monkeypatch: pytest.MonkeyPatch):

@@ -18,6 +18,7 @@ import torch
 
 from rebench.errors import TrainingError
 from rebench.machine import keep_freed_memory
+from rebench.runs import Trial
 
 __all__ = [
     "Speed",
@@ -88,7 +89,9 @@ class Speed:
     """Switches for the speed of a trial; `scripts/bench/train.py` measures the gain of each.
 
     Attributes:
-        channels_last: store images and kernels in the layout channels-last.
+        channels_last: store images and kernels in the layout channels-last. By default, this is
+            done except on a GPU in float32, where results differ more from a CPU's, and for
+            xautodl's network on a GPU, where PyTorch's gradient of its average is wrong.
         compile: use `torch.compile`; compilation takes minutes and pays off in long runs.
         cuda_graphs: replay each step of training and evaluation as one CUDA graph.
         deterministic: let cuDNN use only algorithms that give the same bits every time.
@@ -99,13 +102,19 @@ class Speed:
         eval_batch_size: number of images in one evaluation batch.
     """
 
-    channels_last: bool = True
+    channels_last: bool | None = None
     compile: bool = False
     cuda_graphs: bool = False
     deterministic: bool = True
     tf32: bool = True
     keep_memory: bool = True
     eval_batch_size: int = 250
+
+    def has_channels_last(self, device: torch.device, trial: Trial) -> bool:
+        """Return whether images and kernels of a trial are stored in the layout channels-last."""
+        if self.channels_last is not None or device.type != "cuda":
+            return self.channels_last is not False
+        return trial.protocol.precision != "float32" and trial.network == "rebench"
 
 
 def numerics(speed: Speed) -> contextlib.AbstractContextManager[None]:

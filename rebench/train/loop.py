@@ -32,7 +32,7 @@ class Sources:
         def source(images: object) -> BatchSource:
             return BatchSource(images, data.spec, device=device, channels_last=channels_last)  # type: ignore[arg-type]
 
-        self.data = data
+        self.data, self.channels_last = data, channels_last
         self.train = source(data.train)
         self.evaluation = {name: source(images) for name, images in data.evaluation.items()}
 

@@ -74,7 +74,8 @@ class Stack:
         self.net: LayeredNet | Stacked = nets[0] if lone else Stacked.from_nets(nets)
         self.params = sum(parameter.numel() for parameter in nets[0].parameters())
         self.net.to(device)
-        lay_out(self.net, torch.channels_last if speed.channels_last else torch.contiguous_format)
+        last = speed.has_channels_last(device, trials[0])
+        lay_out(self.net, torch.channels_last if last else torch.contiguous_format)
         self.net.train()
         self.sgd = StackedSGD(
             self.net,

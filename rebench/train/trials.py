@@ -142,6 +142,7 @@ class _Session:
 
     def _sources_for(self, trial: Trial) -> Sources:
         wanted = (trial.dataset, trial.split)
+        last = self.speed.has_channels_last(self.device, trial)
         held = self._sources
         if held is None or (held.data.spec.name, held.data.split) != wanted:
             data = self.data or load_data(trial.dataset, trial.split, root=self.data_root)
@@ -152,8 +153,10 @@ class _Session:
                 )
             for note in data.notes:
                 _log.warning("%s: %s", data.spec.name, note)
-            held = Sources(data, self.device, channels_last=self.speed.channels_last)
-            self._sources = held
+            held = Sources(data, self.device, channels_last=last)
+        elif held.channels_last != last:
+            held = Sources(held.data, self.device, channels_last=last)
+        self._sources = held
         return held
 
     def _stacks(

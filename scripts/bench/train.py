@@ -127,12 +127,9 @@ def contend(contest: Contest, copies: int, precision: str, line: Connection) -> 
                 break
     else:
         with numerics(speed):
-            run = StackRun(
-                contest.trials(copies, precision),
-                Sources(data, device, channels_last=speed.channels_last),
-                device,
-                speed,
-            )
+            trials = contest.trials(copies, precision)
+            last = speed.has_channels_last(device, trials[0])
+            run = StackRun(trials, Sources(data, device, channels_last=last), device, speed)
             ended = False
 
             def stop() -> bool:

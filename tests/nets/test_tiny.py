@@ -14,7 +14,7 @@ from torch import nn
 
 from cells import EDGES, Cell, all_cells
 from rebench.errors import InputError
-from rebench.nets import Stacked, TinyNet, reference_net, tiny
+from rebench.nets import Stacked, TinyNet, channelwise, reference_net, tiny
 from rebench.nets.channelwise import average_of_neighbours, average_of_pixels
 from rebench.nets.tiny import computed_edges
 
@@ -245,6 +245,15 @@ def test_averages_have_the_same_bits_as_pytorchs(operation, shape):
         ours, theirs = _with_gradient(operation, images), _with_gradient(PLAIN[operation], images)
         for own, other in zip(ours, theirs, strict=True):
             assert torch.equal(own, other)
+
+
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+def test_average_for_a_gpu_has_the_gradient_of_pytorch_on_a_cpu(layout):
+    images = torch.randn(2, 3, 5, 7, dtype=torch.float64).contiguous(memory_format=layout)
+    ours = _with_gradient(channelwise._AverageOnGPU.apply, images)
+    theirs = _with_gradient(PLAIN[average_of_neighbours], images.contiguous())
+    for own, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(own, other)
 
 
 @pytest.mark.parametrize(

@@ -133,7 +133,7 @@ def test_rate_follows_its_warm_up_and_its_schedule():
 
 
 def test_defaults_of_the_switches_for_speed():
-    told = {"channels_last": True, "deterministic": True, "keep_memory": True, "tf32": True}
+    told = {"channels_last": None, "deterministic": True, "keep_memory": True, "tf32": True}
     told |= {"compile": False, "cuda_graphs": False, "eval_batch_size": 250}
     assert dataclasses.asdict(Speed()) == told
 
@@ -165,3 +165,17 @@ def test_cudnn_follows_the_switches_only_within_the_context(deterministic, tf32)
 def test_images_per_second_are_finite_after_no_time():
     assert Progress(started="", images=5).images_per_s == pytest.approx(5e9)
     assert Progress(started="", images=6, seconds=2.0).images_per_s == 3.0
+
+
+def test_layout_is_channels_last_where_that_is_exact():
+    def last(device: str, precision: str = "bf16", network: str = "rebench", **speed: bool):
+        protocol = Protocol(precision=precision)
+        trial = make_trial().model_copy(update={"protocol": protocol, "network": network})
+        return Speed(**speed).has_channels_last(torch.device(device), trial)
+
+    assert last("cpu", "float32", "xautodl")
+    assert last("cuda:1")
+    assert not last("cuda", "float32")
+    assert not last("cuda", network="xautodl")
+    assert last("cuda", "float32", channels_last=True)
+    assert not last("cpu", channels_last=False)

@@ -8,6 +8,7 @@ import pytest
 import torch
 from trialsets import few_digits, gentle, interrupt, make_trial
 
+from rebench.nets.channelwise import average_of_neighbours
 from rebench.train import Speed, train
 
 pytestmark = [
@@ -44,3 +45,15 @@ def test_peak_memory_is_of_the_trial_and_not_of_the_process_before_it():
     del block
     (record,) = train([make_trial(0)], few_digits(), "cuda")
     assert record.cost.peak_memory_mib < 512
+
+
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+def test_gradient_of_an_average_is_that_of_the_cpu(layout):
+    images = torch.randn(2, 5, 7, 6, dtype=torch.float64)
+    weights = torch.randn_like(images)
+    found = []
+    for device in ("cpu", "cuda"):
+        values = images.to(device, memory_format=layout).requires_grad_()
+        (average_of_neighbours(values) * weights.to(device)).sum().backward()
+        found.append(values.grad.cpu())
+    torch.testing.assert_close(*found)
