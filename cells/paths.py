@@ -39,7 +39,7 @@ def depth_array(ops: NDArray[np.integer]) -> NDArray[np.int64]:
 
 
 @functools.lru_cache(maxsize=4096)
-def network_polynomial(cell: Polynomial, cells_per_stage: int = 5) -> Polynomial:
+def network_polynomial(cell: Polynomial, cells_per_stage: int) -> Polynomial:
     """Return the polynomial of the whole network from the polynomial of its cell.
 
     The network is a stem, three stages of cells, and a reduction block between stages.

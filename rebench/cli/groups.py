@@ -29,34 +29,19 @@ def _plain(text: str) -> str:
     return text
 
 
-class _Reader:
-    """Parser of a value that needs no pydantic for texts and default values.
-
-    Typer parses every value with pydantic. The import of pydantic takes a third of a short command.
-    """
-
-    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
-        text = param.type_descriptor.annotation in (str, list[str])
-        if text or value is None or value == param.default:
-            return value
-        param._runtime_param = None  # noqa: SLF001 - then Typer makes its own parser
-        return param.get_runtime_param().coerce(value, param=param, ctx=ctx)
-
-
-class _Light:
-    """Command or group that parses values with `_Reader`, and names the values of options."""
+class _Named:
+    """Command or group that names the values of its options."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         params: list[Any] = super().get_params(ctx)  # type: ignore[misc]  # of Typer
         for param in params:
-            param._runtime_param = _Reader()  # noqa: SLF001 - Typer has no setting for this
             if param.param_type_name == "option" and param.metavar is None:
                 kind = param.bare_type().removeprefix("list[").removesuffix("]")
                 param.metavar = _VALUES.get(kind)
         return params
 
 
-class _Command(_Light, TyperCommand):
+class _Command(_Named, TyperCommand):
     """Command whose help describes arguments and ranges of numbers in words."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
@@ -71,7 +56,7 @@ class _Command(_Light, TyperCommand):
                 formatter.write_dl(rows)
 
 
-class CommandGroup(_Light, TyperGroup):
+class CommandGroup(_Named, TyperGroup):
     """Group that lists its commands by panel, with the complete first sentence of each help."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
