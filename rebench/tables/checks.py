@@ -81,7 +81,10 @@ def _suggested(frame: pd.DataFrame, missing: list[str]) -> str:
     """Return a hint for messages: columns that may be the missing columns."""
     likely = likely_columns(frame.columns)
     if not likely.keys() & {"index", "accuracy"}:
-        return ""
+        if {"index", "accuracy"} & set(missing):
+            return ""
+        given = "".join(f" --{name} {_EXAMPLES[name]}" for name in missing if name in _EXAMPLES)
+        return f". `rebench table ingest FILE{given} --out OUT.parquet` adds them"
     pairs = ",".join(f"{ours}={theirs}" for ours, theirs in likely.items())
     known = {*likely, "seed", "split"}
     constants = "".join(f" --{name} {_EXAMPLES[name]}" for name in missing if name not in known)

@@ -16,7 +16,7 @@ from rebench.cli import main
 SAID = {
     "container": [
         "--partition=gpu",
-        "apptainer exec --nv --bind /scratch --bind /usr/bin/scontrol",
+        "apptainer exec --nv --bind /scratch --bind /usr/bin/scontrol --bind /usr/bin/squeue",
     ],
     "cpu": ["--partition=cpu", "--ntasks-per-node=8", "--cpus-per-task=1", "--mem-per-cpu=2G"],
     "gpu": ["--partition=gpu", "--gpus-per-task=1", "--array=0-63%64", "--mem=16384M"],

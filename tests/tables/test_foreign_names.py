@@ -127,6 +127,18 @@ def test_recipes_by_others_become_one_table_of_recipes(theirs, tmp_path):
     assert open_table(f"{tmp_path / 'theirs.parquet'}@adam").seeds(11) == expected(11)
 
 
+def test_the_error_for_a_table_of_means_names_the_command_that_completes_it(tmp_path, capsys):
+    file = tmp_path / "means.csv"
+    file.write_text("index,accuracy\n1,90\n2,91\n")
+    assert main(["rank", str(file), "nb201"]) == 2
+    error = " ".join(capsys.readouterr().err.split())
+    command = "rebench table ingest FILE --dataset cifar10 --epochs 200 --out OUT.parquet"
+    assert f"missing: dataset, split, epochs, seed. `{command}` adds them" in error
+    words = command.replace("FILE", str(file)).replace("OUT", str(tmp_path / "out")).split()
+    assert main(words[1:]) == 0
+    assert len(open_table(tmp_path / "out.parquet")) == 2
+
+
 def test_the_error_suggests_the_columns_that_were_found(theirs, tmp_path, capsys):
     file = tmp_path / "theirs.csv"
     theirs.to_csv(file, index=False)
