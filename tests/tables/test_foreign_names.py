@@ -136,7 +136,7 @@ def test_the_error_for_a_table_of_means_names_the_command_that_completes_it(tmp_
     assert f"missing: dataset, split, epochs, seed. `{command}` adds them" in error
     words = command.replace("FILE", str(file)).replace("OUT", str(tmp_path / "out")).split()
     assert main(words[1:]) == 0
-    assert len(open_table(tmp_path / "out.parquet")) == 2
+    assert open_table(tmp_path / "out.parquet").accuracy(2) == 91
 
 
 def test_the_error_suggests_the_columns_that_were_found(theirs, tmp_path, capsys):
