@@ -72,3 +72,9 @@ def test_table_without_seeds_has_the_noise_of_the_other(single):
     means, noise = means_and_noise(*tables)
     np.testing.assert_allclose(means[1 - single], np.arange(5.0))
     np.testing.assert_allclose(noise, np.ones((2, 5)))
+
+
+def test_centre_is_the_mean_of_two_tables_even_if_their_noise_is_tiny():
+    a = b = np.arange(60.0)[:, None] + 1e-4 * PAIR
+    centre, _ = unchanged(a, b, np.full((60, 2), 2))
+    np.testing.assert_allclose(centre, np.arange(60.0), atol=1e-9)
