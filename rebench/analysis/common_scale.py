@@ -72,8 +72,9 @@ def unchanged(a: Floats, b: Floats, counts: Ints) -> tuple[Floats, Floats]:
     """
     k = counts.T
     means, noise = means_and_noise(a, b)
+    noise = np.maximum(noise, LEAST_SD**2)
     parts = noise / k
-    wanted = np.maximum(parts.sum(axis=0), LEAST_SD**2)
+    wanted = parts.sum(axis=0)
     centre = (means * parts[::-1]).sum(axis=0) / wanted
     within = ((k - 1) * noise).sum(axis=0)
     between = wanted * k.prod(axis=0) / k.sum(axis=0)
