@@ -25,7 +25,7 @@ def average_of_neighbours(values: torch.Tensor) -> torch.Tensor:
     """Return the mean over the 3x3 pixels around each pixel; pixels outside do not count."""
     if _channels_innermost(values):
         average = _AverageOfNeighbours
-    elif values.is_cuda and not torch.compiler.is_compiling():
+    elif _is_on("cuda", values):
         average = _AverageOnGPU
     else:
         return F.avg_pool2d(values, 3, 1, 1, count_include_pad=False)
@@ -43,7 +43,7 @@ def average_of_pixels(values: torch.Tensor) -> torch.Tensor:
 def in_bf16(values: torch.Tensor) -> bool:
     """Return whether a convolution of these values runs in bf16 on a CPU."""
     return (
-        _on_processor(values)
+        _is_on("cpu", values)
         and torch.is_autocast_enabled("cpu")
         and torch.get_autocast_dtype("cpu") == torch.bfloat16
     )
@@ -51,18 +51,18 @@ def in_bf16(values: torch.Tensor) -> bool:
 
 def _channels_innermost(values: torch.Tensor) -> bool:
     return (
-        _on_processor(values)
+        _is_on("cpu", values)
         and values.dtype in (torch.float32, torch.bfloat16)
         and values.is_contiguous(memory_format=torch.channels_last)
         and torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]  # torch
     )
 
 
-def _on_processor(values: torch.Tensor) -> bool:
+def _is_on(device_type: str, values: torch.Tensor) -> bool:
     return (
         type(values) is torch.Tensor  # values of a tracer must not be cached
         and not torch.compiler.is_compiling()  # the compiler fuses torch's own operations
-        and values.device.type == "cpu"
+        and values.device.type == device_type
     )
 
 
