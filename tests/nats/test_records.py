@@ -77,6 +77,22 @@ def test_rows_and_curves_are_those_of_the_record():
     assert {len(values) for values in into.curves.values()} == {2}
 
 
+def _with_seed(seed: int) -> Callable[[dict[str, Any]], object]:
+    def change(record: dict[str, Any]) -> None:
+        record["2"]["dataset_seed"]["cifar100"] = [seed]
+        results = record["2"]["all_results"]
+        results["cifar100", seed] = results.pop(("cifar100", 777))
+
+    return change
+
+
+def test_largest_seed_is_that_of_31_bits():
+    rows = _read(around=_with_seed(2**31 - 1)).rows
+    assert set(rows["seed"]) == {2**31 - 1}
+    with pytest.raises(InputError, match="whole numbers from 0 to 2147483647"):
+        _read(around=_with_seed(2**31))
+
+
 @pytest.mark.parametrize(
     ("measured", "latency_s"),
     [
