@@ -256,7 +256,7 @@ class Reranking(Drawable):
         if row["drop_high"] < 0:
             said.append(
                 "Tau is above seed tau: the tables agree more than independent runs do. Check "
-                "whether they share runs, or whether a seed favours the same cells in both."
+                "whether they share runs."
             )
         return said
 
