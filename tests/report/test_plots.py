@@ -43,6 +43,13 @@ def test_comparison_draws_its_figures_by_name():
         draw(3)
 
 
+def test_accuracies_have_ticks_at_ones_twos_or_fives():
+    axes = reranking().plot("reranking").axes[0]
+    axes.set(xlim=(0, 10), ylim=(60, 90))
+    assert axes.get_xticks().tolist() == [0, 5, 10]
+    assert axes.get_yticks().tolist() == [60, 70, 80, 90]
+
+
 def test_every_other_result_has_its_figure():
     compared = run_all(smooth_table(), ["random", "rea"], budget=Budget(evaluations=10), repeats=3)
     surface = ask_surface(surface_table(0.1, some_cells(24)), draws=5)

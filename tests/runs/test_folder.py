@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rebench.launch.journal import Submission
 from rebench.runs import Run
-from rebench.runs.folder import Identity, read_kept, write_once
+from rebench.runs.folder import Identity, listed_trials, read_kept, write_once
 
 # As version 0.1.0 wrote them.
 FAILURE = {
@@ -108,3 +108,15 @@ def test_run_of_an_earlier_version_has_no_path_and_opens(tmp_path):
     assert Run.open(tmp_path).settled().original is None
     shutil.copytree(tmp_path, tmp_path / "copy")
     assert Run.open(tmp_path / "copy").original == tmp_path
+
+
+def test_line_of_more_than_a_megabyte_is_damaged(tmp_path):
+    def line(size: int) -> str:
+        head, tail = '{"trial_id":"0123456789abcdef","trial":{"a":"', '"}}'
+        return head + "x" * (size - len(head) - len(tail)) + tail + "\n"
+
+    longest = 2**20  # without its end
+    (tmp_path / "trials.jsonl").write_text(line(longest) + line(longest + 1) + line(100))
+    told: list[str] = []
+    assert [len(text) > 100 for _, text in listed_trials(tmp_path, told.append)] == [True, False]
+    assert len(told) == 1
