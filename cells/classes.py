@@ -90,7 +90,10 @@ def _sum(*values: str) -> str:
 
 
 def _benchmark_texts() -> Iterator[str]:
-    """Yield the text of vertex 3 of every cell, in the order of the product of operations."""
+    """Yield, for every cell, the text of what vertex 3 computes, by the rules of `benchmark`.
+
+    Cells are in the order of `itertools.product` over the operations of the six edges.
+    """
     for op10, op20, op21 in itertools.product(_OPS, repeat=3):
         vertex1 = _term(op10, _INPUT)
         vertex2 = _sum(_term(op20, _INPUT), _term(op21, vertex1))

@@ -274,7 +274,15 @@ def theirs(
 
 
 def row(name: str, who: str, variant: str, worth: Floats, evaluations: float) -> dict[str, Any]:
-    """Return a row with the statistics of a sample of answers."""
+    """Return a row with the statistics of several runs of one search algorithm.
+
+    Args:
+        name: algorithm.
+        who: `ours`, or `authors`.
+        variant: changed part of the algorithm; empty if unchanged.
+        worth: final accuracy of the cell that each run returned.
+        evaluations: mean number of trained cells of a run.
+    """
     mean, low, high = mean_interval(worth)
     return {
         "algorithm": name,

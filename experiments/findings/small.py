@@ -371,7 +371,10 @@ def exponent_of_rate(scaling: str) -> Estimate:
 
 @functools.cache
 def exponent_of_shallow_rate(scaling: str) -> Estimate:
-    """Return the exponent of `exponent_of_rate` for 4 to 16 layers, from draws made here."""
+    """Return the exponent in depth of the rate, for MLPs of 4, 8 and 16 layers.
+
+    The MLPs are drawn by this function; `exponent_of_rate` reads stored results of deeper ones.
+    """
     depths, width = (4, 8, 16), 200
     shape: dict[str, Any] = {"width": width, "constant": 1.0, "power": 0.0, "draws": 24, "seed": 0}
     drawn = pd.concat([speed_frame(depth=depth, **shape) for depth in depths])

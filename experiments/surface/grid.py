@@ -257,7 +257,11 @@ def _whole(wide: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
 
 
 def _trained(rows: pd.DataFrame, cells: pd.Index[int]) -> Ints:
-    """Return, for each of `cells`, the cell that was trained for it: from the table, or itself."""
+    """Return, for each of `cells`, the cell that was trained in its place.
+
+    Tables with the column `trained_as` say which: cells that compute the same were trained once.
+    In other tables every cell was trained itself.
+    """
     if "trained_as" not in rows:
         return cells.to_numpy(dtype=np.int64)
     trained = rows.drop_duplicates("index").set_index("index")["trained_as"].reindex(cells)

@@ -472,7 +472,10 @@ def _long_rows(ranked: str | Path | Table | pd.DataFrame) -> pd.DataFrame:
 
 
 def _names(*tables: Ranked) -> list[str]:
-    """Return the names of two tables, with their recipes if both are of one table."""
+    """Return the names of two sides of a comparison: the names of their tables.
+
+    If both sides come from the same table, the names of the recipes are added.
+    """
     names = []
     for table, plain in zip(tables, ("before", "after"), strict=True):
         if isinstance(table, Table):

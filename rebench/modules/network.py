@@ -209,7 +209,10 @@ class _Builder:
         return "hidden" if i in self.before or not self.steps[i].reads else "stem"
 
     def _sum_of(self, i: int) -> int | None:
-        """Return the sum that is the only reader of a layer or a sum; otherwise None."""
+        """Return the step, a sum, that alone reads the output of step `i`, a layer or a sum.
+
+        None if `i` is another kind of step, has several readers, or its reader is no sum.
+        """
         kind = self.steps[i].kind
         if kind not in ("layer", "sum"):
             return None

@@ -2,8 +2,9 @@
 
 In the benchmark's network, batch normalisation follows every convolution except those of the
 shortcuts. The init scale of such a weight does not change the function. It changes the effective
-learning rate, lr / std^2. Comparing a rule with `fixed` at the same learning rate separates a rate
-that depends on the architecture from a rate that is only larger.
+learning rate, lr / std^2. A rule may therefore win only because its rates are larger. Compare the
+rule with `fixed` at a rate of the same size: the rest of the difference comes from the dependence
+on the architecture.
 """
 
 from __future__ import annotations

@@ -193,7 +193,10 @@ def network(cell: Cell | int | str, *, run: str | Path | None = None, **fields: 
 
 
 def begin_with(trial: Trial, folder: Path | None, data: TrainingData) -> Checkpoint:
-    """Return the kept state of a longer trial's source, as a checkpoint to start from."""
+    """Return the checkpoint from which a trial starts that continues a shorter trial.
+
+    The checkpoint has the weights that the shorter trial saved; `trial.start` says which.
+    """
     assert trial.start is not None
     what, epoch = trial.start.what, trial.first_epoch
     needs = f"{trial.describe()} begins with {what} of {epoch} epochs"

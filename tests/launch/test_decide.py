@@ -168,7 +168,8 @@ def test_half_more_memory_is_asked_for_once_after_jobs_that_ran_out_of_it():
     _, first = _decide(state=short)
     assert (first.intent.options.mem_gb, first.intent.memory_factor) == (3.0, 1.5)
     assert first.notes == ("1 jobs ran out of memory: half more is asked for from now on",)
-    # It stays so, also where the next jobs end otherwise, and is not raised a second time.
+    # The raised memory is kept: the next jobs end by a timeout, or run out of memory again. It is
+    # never raised twice.
     ended = [*short.jobs, _job(ids[:3], "TIMEOUT", submission=2, job="8_0")]
     _, then = _decide(state=State(jobs=ended, last=_last(memory_factor=1.5)))
     assert (then.intent.options.mem_gb, then.notes) == (3.0, ())

@@ -88,7 +88,10 @@ def test_what_is_done_takes_no_time_and_still_its_room():
 
 
 def test_jobs_are_too_long_whose_one_trial_outlasts_their_limit(tmp_path, capsys):
-    """Six trials, the longest, take 59 s and then 60.5 s for each minute of the limit."""
+    """The six longest trials first take 59 s for each minute of the limit: all jobs fit.
+
+    Then they take 60.5 s for each minute: six trials are counted as too long.
+    """
     spec = parse_spec(f"{SPEC}[slurm]\ntime_min = 10\n")
     trials = expand_spec(spec).trials
     longest_s = max(MODEL.seconds(one) for one in trials)

@@ -14,7 +14,7 @@ X = torch.zeros(2, 5, 4)
 
 
 class Net(nn.Module):
-    """Three layers with a norm after the first; the second layer and readout read its result."""
+    """Two layers and a readout, in a row; a norm is located between the two layers."""
 
     def __init__(self, norm, *, bias=False):
         super().__init__()

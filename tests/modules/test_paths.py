@@ -38,7 +38,8 @@ def product(*factors):
 
 
 WORDS = torch.zeros(2, 6, dtype=torch.long)
-# Each network with its polynomial, t for a layer: the readout is not counted.
+# Each network with the polynomial of its paths: the coefficient of t^k is the number of paths
+# through k layers, not counting the readout.
 COUNTED = {
     # A stem; five blocks of two layers parallel to an identity, three parallel to one layer.
     "resnet-18": (ResNet(), IMAGES, product(T, *[ONE_PLUS_T2] * 5, *[T_PLUS_T2] * 3)),
@@ -48,7 +49,7 @@ COUNTED = {
     # enter, merge; or enter, down, up, merge.
     "u-net": (UNet(), IMAGES, (0, 0, 1, 0, 1)),
     "mixer": (Mixer(), IMAGES, product(T, *[ONE_PLUS_T2] * 4)),
-    # Through attention: the projection of values and the next projection.
+    # A path through attention has two layers: the projection to values, and that of the output.
     "transformer": (Former(packed=True), WORDS, product(T, *[ONE_PLUS_T2] * 4)),
     "llama": (Llama(), WORDS, product(T, *[ONE_PLUS_T2] * 4)),
     "squeeze and excitation": (Excited(), IMAGES, (0, 0, 1)),

@@ -23,7 +23,7 @@ SHA256 = hashlib.sha256(CONTENT).hexdigest()
 
 @dataclass
 class Server:
-    """A server with set behaviour, which stores the requests."""
+    """What a server is told to do, and the ranges of bytes that were requested from it."""
 
     url: str = ""
     content: bytes = CONTENT

@@ -231,7 +231,7 @@ def _with_gradient(operation, images: torch.Tensor) -> tuple[torch.Tensor, torch
     values = images.clone().requires_grad_()
     results = operation(values)
     loss = (results * torch.linspace(-1, 2, results.shape[-1])).sum()
-    # `backward` would change the layout to that of the values.
+    # Not `backward`, which would convert the gradients to the memory layout of `values`.
     return results, *torch.autograd.grad(loss, values)
 
 

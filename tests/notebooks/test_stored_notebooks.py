@@ -152,6 +152,6 @@ def kinds(cells):
 
 
 def in_words(cells):
-    """Numbers masked: which are there, and every word, but no digit."""
+    """Return the outputs of cells with every number replaced by ``#``: equal up to the digits."""
     masked = re.sub(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?", "#", json.dumps(cells))
     return json.loads(re.sub(r"(?: |\\n)+", " ", masked))

@@ -174,7 +174,10 @@ def test_half_precision_takes_half_the_disk_and_changes_little(tmp_path: Path):
 
 @pytest.mark.parametrize("recipe", ["topology", "fsc(refresh=true)", "one-step"])
 def test_longer_from_full_state_is_the_longer_training(tmp_path: Path, recipe: str):
-    """With a constant schedule; a cosine starts again."""
+    """A trial that continues another with its momentum ends like one that was trained at once.
+
+    This is true for a constant schedule. A cosine schedule would start again.
+    """
     rule = make_recipe(RecipeSpec.parse(recipe)).spec
     constant = {"recipe": rule, "protocol": Protocol(batch_size=32, schedule="constant")}
     keep([make_trial(epochs=2, **constant)], tmp_path, "state")

@@ -28,5 +28,8 @@ def cluster(name: str) -> Cluster:
 
 
 def recorded(name: str) -> Cluster:
-    """Return the cluster that a file names; an unknown name counts as processes of a machine."""
+    """Return the cluster whose name is in a file of the run.
+
+    For an unknown name, return `Local`, the cluster that runs jobs as processes on a machine.
+    """
     return CLUSTERS.get(name, CLUSTERS[Local.name])
