@@ -50,7 +50,7 @@ class Cluster:
     def heal(self) -> None:
         """Act as an administrator: resume drained nodes, and release held jobs."""
         for node in self.ask("sinfo", "-h", "-N", "-t", "drain,down", "-o", "%N").split():
-            # SLURM refuses those that came back by themselves.
+            # SLURM refuses to resume nodes that have resumed by themselves.
             self.ask("scontrol", "update", f"NodeName={node}", "State=RESUME", check=False)
         for line in self.ask("squeue", "-h", "-r", "-t", "PENDING", "-o", "%i|%r").splitlines():
             job, _, reason = line.partition("|")
@@ -127,7 +127,7 @@ class Sweep:
         self.run = folder / "run"
         self.environment = cluster.environment if cluster else dict(os.environ)
         self.cluster = cluster
-        # What a command line begins with, such as what makes it another user's.
+        # Words before each command, for example those that run it as another user.
         self.prefix: tuple[str, ...] = ()
         self.size = 6 * cells
         self.spec.write_text(SPEC.format(epochs=epochs, cells=CELLS[:cells]))
@@ -218,7 +218,7 @@ class Sweep:
 
     def outcomes(self) -> dict[str, Any]:
         """Check that each trial has exactly one valid record; return the outcome of every trial."""
-        # A part is enough where the test counts on trials that fail: the size says how many.
+        # `--partial`, because tests in which trials fail set `size` to the number of the others.
         collected = json.loads(self.rebench("collect", "--json", "--partial").stdout)[0]
         assert collected["damaged_lines"] == 0
         records = FinishedTrials(self.run).refresh().records
@@ -252,7 +252,7 @@ class Sweep:
         for process in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
                 command = (process / "cmdline").read_text().split("\0")
-                # The job's srun names the worker's command and has its marks too.
+                # The command line and the environment of the job's srun look like the worker's.
                 if "submitit.core._submit" not in command or command[0] == "srun":
                     continue
                 if marks <= set((process / "environ").read_text().split("\0")):

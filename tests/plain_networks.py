@@ -70,7 +70,7 @@ class DenseNet(nn.Module):
 
 
 class MobileNet(nn.Module):
-    """Inverted residuals: widen, a depthwise convolution, narrow, beside an identity."""
+    """Inverted residuals: a wide, a depthwise and a narrow layer, parallel to an identity."""
 
     def __init__(self, blocks=2, width=4):
         super().__init__()
@@ -190,7 +190,7 @@ class Former(nn.Module):
 
 
 class RMSNorm(nn.Module):
-    """Written out, as in Llama, Qwen3, T5 and Mamba."""
+    """RMS normalisation, written as arithmetic, as in Llama, Qwen3, T5 and Mamba."""
 
     def __init__(self, width: int):
         super().__init__()
@@ -202,7 +202,10 @@ class RMSNorm(nn.Module):
 
 
 class Llama(nn.Module):
-    """RMS norms before and behind each branch, of queries and keys, positions that turn, SwiGLU."""
+    """Transformer with rotary positions and SwiGLU.
+
+    RMS norms are located before and after each branch, and after the layers of queries and keys.
+    """
 
     def __init__(self, width=8, blocks=2, words=11):
         super().__init__()
@@ -228,7 +231,7 @@ class Llama(nn.Module):
         return self.readout(self.norms[-1](x))
 
     def turned(self, x):
-        """Turn pairs of channels by their position."""
+        """Return queries or keys with rotary positions: pairs of channels are rotated."""
         half = x.shape[-1] // 2
         angles = torch.arange(x.shape[1], dtype=x.dtype)[:, None] / torch.arange(1, 2 * half + 1)
         crossed = torch.cat([-x[..., half:], x[..., :half]], dim=-1)
@@ -254,7 +257,7 @@ class Excited(nn.Module):
 
 
 class Net(nn.Module):
-    """Four square layers; a function of the test connects them, and `last` is the readout."""
+    """Four square layers, which the function `body` of a test connects, and a readout `last`."""
 
     def __init__(self, body, **modules):
         super().__init__()

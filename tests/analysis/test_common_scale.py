@@ -15,7 +15,7 @@ PAIR = np.array([-1.0, 1.0])
     ("n", "knots"), [(3, 2), (15, 2), (16, 3), (23, 3), (87, 11), (88, 12), (200, 12)]
 )
 def test_second_table_is_mapped_linearly_between_quantiles_of_equal_shares(n, knots):
-    """A knot for eight cells, and one more; at least 2 and at most 12."""
+    """There is one knot for each eight cells, plus one; at least 2 and at most 12."""
     rng = np.random.default_rng(n)
     a, b = rng.normal(90, 1, n), rng.normal(50, 5, n)
     to, at = (np.quantile(np.repeat(x, 16), np.linspace(0, 1, knots)) for x in (a, b))
@@ -34,7 +34,10 @@ def test_map_goes_on_beyond_the_means_with_the_slope_at_the_end():
 
 
 def test_noise_is_added_to_the_quieter_means_before_their_quantiles_are_taken():
-    """The means of two runs deviate by 0.2 and by 1: the former are widened to the latter."""
+    """Means of two runs have the standard deviation 0.2 in `a`, and 1 in `b`.
+
+    Noise is added to the means of `a` until they have the deviation 1, too.
+    """
     n = 40
     a = np.arange(n)[:, None] + 0.2 * PAIR
     b = np.arange(n)[:, None] + 1.0 * PAIR
@@ -53,7 +56,10 @@ def test_noise_is_added_to_the_quieter_means_before_their_quantiles_are_taken():
 
 @pytest.mark.parametrize(("n", "apart"), [(60, 0.0), (60, 3.0), (49, 3.0)])
 def test_a_difference_counts_as_noise_up_to_one_of_a_thousand_from_fifty_cells_on(n, apart):
-    """Two runs each of variance 1: within 2, between 1 times the squared difference."""
+    """Each cell has two runs of variance 1 in each table.
+
+    The squares within the tables sum to 2. The squared difference of the means is `apart` squared.
+    """
     signs = np.where(np.arange(n) % 2, 0.5, -0.5)[:, None]
     true = 100.0 * np.arange(n)[:, None]
     a, b = (true + side * signs * apart + PAIR / 2**0.5 for side in (-1, 1))

@@ -69,7 +69,7 @@ def test_resampled_curves_are_the_curves_of_what_was_resampled(n, digits, by):
 
 
 def test_resampled_curves_of_few_of_many_are_those_of_what_was_taken():
-    """As simulated tables are: one after the other in one long column."""
+    """Simulated tables are stored one after the other in one long column."""
     first, second = np.random.default_rng(0).normal(size=(2, 100_000))
     sample = np.arange(100_000)[:1200].reshape(20, 60) * 80
     [(tau, _)] = resampled_curves([(first, second)], sample, [100, 20])
@@ -80,7 +80,7 @@ def test_resampled_curves_of_few_of_many_are_those_of_what_was_taken():
 @pytest.mark.parametrize("draws", [20, 300])
 @pytest.mark.parametrize("n", [2, 63, 64, 65, 120, 180, 181])
 def test_few_cells_and_many_are_counted_alike(n, draws):
-    """In integers of two bytes or four, accumulated row by row or at once."""
+    """The count uses integers of two or four bytes, and adds row by row or all rows at once."""
     rng = np.random.default_rng(n)
     values = rng.integers(0, n, (2, draws, n)).astype(float)
     values[:, ::2].sort(axis=2)  # a run of equals after the other

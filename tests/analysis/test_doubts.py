@@ -43,7 +43,10 @@ def _accuracies(runs, diverged=None):
     ],
 )
 def test_shares_differ_where_the_larger_count_is_one_of_a_hundred(counts, of, expected):
-    """One-sided binomial test of the larger share, given the sum of both counts."""
+    """The shares differ if the larger count has a probability of at most 1 %.
+
+    The test is binomial and one-sided, and takes the sum of both counts as given.
+    """
     assert differ(counts, of) is expected
 
 
@@ -61,14 +64,18 @@ def test_runs_fail_by_chance_where_another_run_of_the_cell_did_not():
      (400, 0.81, False)],
 )  # fmt: skip
 def test_the_best_runs_are_left_where_cells_that_lack_one_are_too_quiet(lacking, square, expected):
-    """chi^2 with 20 degrees of freedom is below 10.85 once in twenty; the limit of many is 0.8."""
+    """Cells with a missing run are too quiet if their mean square is below a limit.
+
+    With 20 such cells the limit is 10.85 / 20, the 5 % quantile of chi^2 with 20 degrees of freedom
+    over 20. With many cells it is 0.8.
+    """
     orders = list(itertools.permutations((-1.0, 0.0, 1.0)))  # squares sum to 2: variance 1
     whole = [orders[cell % 6] for cell in range(2 * lacking + 2)]
     half = np.sqrt(square / 2)
     fewer = [((half, -half), (-half, half))[cell % 2] for cell in range(lacking)]
     runs = np.full((len(whole) + lacking, 3), np.nan)
     runs[: len(whole)], runs[len(whole) :, :2] = whole, fewer
-    # Cells of both kinds in turn have similar means; distances of 100 keep them in order.
+    # Both kinds of cells are mixed in the order of the means, which are multiples of 100.
     runs += 100.0 * np.random.default_rng(0).permutation(len(runs))[:, None]
     assert stats.chi2(20).ppf(0.05) == pytest.approx(10.85, abs=0.005)
     assert _best_are_left(_accuracies(runs)) is expected
@@ -76,7 +83,7 @@ def test_the_best_runs_are_left_where_cells_that_lack_one_are_too_quiet(lacking,
 
 @pytest.mark.parametrize(("square", "expected"), [(0.6, True), (0.7, False)])
 def test_the_best_of_four_runs_are_left_where_three_are_too_quiet(square, expected):
-    """Of 21 cells: chi^2 with 42 degrees of freedom is below 28.1 = 0.67 * 42 once in twenty."""
+    """The limit for 21 cells is 0.67: the 5 % quantile of chi^2 with 42 degrees, 28.1, over 42."""
     whole = sorted(set(itertools.permutations((-1.0, -1.0, 1.0, 1.0)))) * 7
     fewer = [(-1.0, 0.0, 1.0, np.nan), (0.0, 1.0, -1.0, np.nan), (1.0, -1.0, 0.0, np.nan)] * 7
     runs = np.concatenate([np.sqrt(3 / 4) * np.array(whole), np.sqrt(square) * np.array(fewer)])
@@ -86,19 +93,26 @@ def test_the_best_of_four_runs_are_left_where_three_are_too_quiet(square, expect
 
 
 def test_noise_that_grows_in_one_table_and_shrinks_in_the_other_is_measured_as_a_logarithm():
-    """Deviations 0.1 to 0.2 against 0.2 to 0.1 along the ranking: log 4 between the ends."""
+    """Along the ranking, the noise of `a` grows from 0.1 to 0.2, and that of `b` falls from 0.2.
+
+    Between the ends of the ranking, the ratio of both changes by the factor 4.
+    """
     n = 400
     true = np.arange(n) * 10.0
     signs = np.where(np.arange(n) % 2, 1.0, -1.0)[:, None] * [1.0, -1.0]
     up, down = np.geomspace(0.1, 0.2, n)[:, None], np.geomspace(0.2, 0.1, n)[:, None]
     a, b = (true[:, None] + width * signs for width in (up, down))
-    # The quantiles 0.1 and 0.9 contain 0.8 of the logarithm of the ratio.
+    # Measured from the quantile 0.1 to 0.9 of the ranking: 0.8 of the whole logarithm.
     assert _noise_by_rank(Paired.of_values(a, b)) == pytest.approx(0.8 * np.log(4), rel=0.1)
     assert _noise_by_rank(Paired.of_values(a, a)) == pytest.approx(0)
 
 
 def test_p_values_count_the_draws_that_lie_as_low_and_the_table_itself():
-    """By a loop: drops from the median in standard deviations, at each K and the largest over K."""
+    """Compute both p-values by a loop.
+
+    A drop is the distance below the median in standard deviations, at each K. For the p-value over
+    all K, the largest drop of each draw is compared.
+    """
     rng = np.random.default_rng(3)
     null, observed = rng.normal(0.8, [0.02, 0.05, 0.1], (40, 3)), np.array([0.78, 0.72, 0.75])
     null[5:9, 1] = np.nan
@@ -130,7 +144,11 @@ def test_cells_with_one_run_are_said_to_be_left_out_of_tau():
 
 @pytest.mark.parametrize(("below", "outlying"), [(8.3, False), (8.5, True)])
 def test_a_run_is_far_below_at_seven_deviations_of_similar_cells(below, outlying):
-    """Squares of 2 with two degrees of freedom, whose median is 2 ln 2: deviation 1.2011."""
+    """The limit is 7 * 1.2011, about 8.4, below the best run of the cell.
+
+    The three runs of each cell have the sum of squares 2. The median of chi^2 with two degrees of
+    freedom is 2 ln 2, so the estimate of the deviation is (2 / (2 ln 2))^(1/2) = 1.2011.
+    """
     orders = list(itertools.permutations((-1.0, 0.0, 1.0)))
     runs = np.array([orders[cell % 6] for cell in range(60)])
     runs += 100.0 * np.random.default_rng(0).permutation(60)[:, None]
@@ -177,7 +195,7 @@ def test_unequal_noise_is_said_from_half_as_much_again(ratio, said):
     ],
 )
 def test_effect_of_a_seed_on_single_cells_is_tested_by_permutations(seeds, n, strength, p_value):
-    """A feature of the cells of this strength, next to runs with a deviation of 0.3."""
+    """A seed changes each cell by `strength` times a feature of the cell; the noise is 0.3."""
     rng = np.random.default_rng(0)
     true, feature = rng.normal(90, 4, (n, 1)), rng.normal(0, strength, (n, 1))
     effects = (np.linspace(first, -1, seeds) for first in (1, 2))

@@ -88,7 +88,7 @@ def test_estimate_is_seed_tau_where_equal_cells_differ_by_seed_only():
     truth = rng.normal(size=400)[equal.classes]
     runs = truth + 0.4 * rng.normal(size=(2, len(truth)))
     told = equal_cell_tau(runs[0], equal, [100, 50, 20], rng=0)
-    # The runs of the other seed are known here, but not to the estimate.
+    # The estimate uses the runs of one seed only; the test also knows those of another seed.
     other = [kendalltau(*runs).statistic]
     assert told["tau"][0] == pytest.approx(other[0], abs=0.01)
     assert told["tau_low"][0] < other[0] < told["tau_high"][0]
@@ -115,7 +115,10 @@ def test_too_few_equal_cells_have_no_tau():
 
 
 def test_interval_is_the_jackknife_over_classes_by_hand():
-    """Classes of two cells have one pairing; as many groups as classes leave each out once."""
+    """Each class has two cells, so there is one pairing of equal cells.
+
+    There are as many groups as classes, so the jackknife leaves out one class at a time.
+    """
     rng = np.random.default_rng(5)
     true = np.repeat(rng.normal(90, 1, 15), 2)
     values, classes = true + rng.normal(0, 0.5, 30), np.repeat(np.arange(15), 2)

@@ -24,7 +24,7 @@ from calibration import Scenario, shares
 
 LEVELS = (100, 50, 20, 10)
 TABLES = 120
-# Means by seed as the demonstration showed them: 96.49, 97.42, 97.51, less their mean.
+# Effects of seeds: means of 96.49, 97.42 and 97.51 by seed, as in the demo, minus their mean.
 EFFECTS = np.array([-0.65, 0.28, 0.37])
 
 
@@ -50,7 +50,7 @@ def test_deals_are_all_ways_to_split_the_runs_of_a_cell():
     a, b = (true[:, None] + rng.permuted(np.tile([-1.0, 0, 1], (30, 1)), axis=1) for _ in range(2))
     exchange = exchanged(a, b, rng)
     both = np.concatenate([a, b], axis=1)
-    # By hand: within 2 + 2 and, of means that differ by nothing, 0 + what is expected, s^2.
+    # Compute the means of every assignment by hand: all choices of 3 of the 6 runs of a cell.
     expected = [[], []]
     for chosen in itertools.combinations(range(6), 3):
         others = [run for run in range(6) if run not in chosen]
@@ -101,7 +101,7 @@ def test_dealt_means_have_the_noise_that_each_table_has(seeds, sd):
     first, second = sd[0] ** 2 / seeds[0], sd[1] ** 2 / seeds[1]
     near = {"rel": 0.12}  # two standard errors: 4.5 %, and of the variances of a run as much
     assert np.var((apart[0] - apart[1]) * difference) == pytest.approx(first + second, **near)
-    # About the mean that precision weights, each table's mean has its part of that.
+    # The variance is divided between the tables: each mean varies about their weighted mean.
     assert np.var(apart[0] * difference) == pytest.approx(first**2 / (first + second), **near)
     assert np.var(apart[1] * difference) == pytest.approx(second**2 / (first + second), **near)
     weighted = (a.mean(axis=1) / first + b.mean(axis=1) / second) / (1 / first + 1 / second)
@@ -109,7 +109,10 @@ def test_dealt_means_have_the_noise_that_each_table_has(seeds, sd):
 
 
 def test_a_change_of_the_ranking_does_not_pass_for_noise():
-    """All true accuracies are drawn again: dealt means differ by little more than noise."""
+    """The true accuracies of the second table are independent of those of the first.
+
+    The means of assigned runs still differ by little more than noise.
+    """
     rng = np.random.default_rng(21)
     a, b = _tables(4000, (3, 1), rng)[0], _tables(4000, (3, 1), rng)[1]
     _, apart = unchanged(a, b, np.tile((3, 1), (4000, 1)))
@@ -139,9 +142,9 @@ def test_a_change_of_the_ranking_does_not_pass_for_noise():
     ids=str,
 )
 def test_rejects_no_more_than_its_nominal_rate_where_nothing_changed(scenario):
-    """Random numbers of its own: none of the scenarios' published series has this key."""
+    """The random numbers differ from those of the published calibration of the scenarios."""
     found = shares(scenario, TABLES, (2026, scenario.n), 99)
-    # At a rate of 5 % more than 13 of 120 have a probability of 0.3 %.
+    # If 5 % are rejected on average, more than 13 of 120 rejections have a probability of 0.3 %.
     assert stats.binom.sf(13, TABLES, 0.05) < 0.005
     assert found.rejected <= 13, found
     if scenario.by_feature:  # over cells alone, intervals of `drop` leave 0 out in a third of them
@@ -154,12 +157,15 @@ def test_has_power_where_cells_truly_moved():
         Scenario(n=50, seeds=(3, 3), change=2.0),
         Scenario(n=500, seeds=(3, 1), change=1.0),
     ):
-        # Of 5 % it is said by chance that a seed favours some cells: one seed then shows little.
+        # In 5 % of the tables the test of effects of seeds is significant by chance, and p grows.
         assert shares(scenario, 40, (2026, scenario.n), 99).rejected >= 34
 
 
 def test_p_values_are_those_of_deals_compared_one_by_one():
-    """By scipy, one assignment at a time; the family uses the largest standardised drop over K."""
+    """Compute both p-values by scipy, one assignment at a time.
+
+    The second p-value compares the largest standardised drop over all K.
+    """
     rng = np.random.default_rng(20)
     true, sd = world(30, rng)
     a, b = runs(true, sd, 3, rng), runs(true + 0.5 * rng.standard_normal(30), sd, 2, rng)
@@ -227,7 +233,10 @@ def test_what_a_seed_adds_to_all_cells_is_not_seen(other):
 
 
 def test_the_interval_allows_for_what_unequal_noise_adds():
-    """Normal accuracies: tau is 2/pi asin(r), and r is 1 / sqrt((1 + a^2) (1 + b^2)) (Greiner)."""
+    """For normal accuracies, tau is known (Greiner): 2/pi asin(r).
+
+    With noise of the deviations a and b, r is 1 / sqrt((1 + a^2) (1 + b^2)).
+    """
     rng = np.random.default_rng(22)
     true, sds = rng.standard_normal((2100, 1)), (0.3, 1.2)
     paired = Paired.of_values(*(90 + true + sd * rng.standard_normal((2100, 3)) for sd in sds))
@@ -258,7 +267,10 @@ def test_interval_of_fewer_than_fifty_cells_is_as_wide_above_as_below(n):
 
 
 def test_bad_runs_that_are_missing_leave_the_cells_that_lack_none():
-    """As chance has it every cell stays; where the worst of three is missing, its cell goes."""
+    """If runs are missing at random, all cells are compared.
+
+    If the worst run of each of 80 cells is missing, these cells are omitted.
+    """
     rng = np.random.default_rng(23)
     a, b = _tables(200, (3, 3), rng)
     lacking = np.arange(80)
@@ -297,7 +309,11 @@ def test_one_seed_everywhere_gives_no_p_value():
 
 @pytest.mark.parametrize("seeds", [(2, 2), (3, 2)])
 def test_interval_and_p_value_of_two_seeds_are_those_of_f_with_their_freedom(seeds):
-    """By hand: the median squared difference of cells over its variance, as F(1, seeds - 2)."""
+    """Compute p by hand.
+
+    The statistic is the median squared difference of the cells, divided by its variance. It is
+    compared with the F distribution, whose second degrees of freedom are the seeds minus 2.
+    """
     rng = np.random.default_rng(7)
     true, feature = rng.normal(90, 4, (200, 1)), rng.normal(0, 0.5, (200, 1))
     effects = np.linspace(1, -1, seeds[0]), np.array([2, 1])

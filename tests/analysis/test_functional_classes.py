@@ -41,7 +41,7 @@ def _paired(a, b, classes=None, cells=None):
 
 
 def test_intervals_cover_as_wide_as_classes_differ():
-    """Four equal cells are one observation: the interval is that of the classes' means."""
+    """Four equal cells count as one observation: the interval is that of the means of classes."""
     a, b, classes = _tables(alike=4)
     a, b = a.mean(axis=1), b.mean(axis=1)  # of one seed: what a seed adds cannot be seen
     found = improvement(_paired(a, b, classes))

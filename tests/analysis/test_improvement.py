@@ -38,10 +38,10 @@ def test_no_difference_at_all_is_zero():
 
 @pytest.mark.parametrize(("names", "shared"), [((1, 2, 3), True), ((4, 5, 6), False)])
 def test_seeds_are_one_sample_where_tables_share_them_and_two_where_not(names, shared):
-    """By hand: a seed adds -1, 0 or 1 to every cell of a table, whose mean has variance 1/3.
+    """Each seed adds -1, 0 or 1 to every cell, so the mean of a table has the variance 1/3.
 
-    Where both tables have the same seeds their difference is 1 for sure; else its variance is 2/3,
-    with Satterthwaite's (2/3)^2 / (2 (1/3)^2 / 2) = 4 degrees of freedom.
+    If both tables have the same seeds, their difference is exactly 1. Otherwise its variance is
+    2/3, with (2/3)^2 / (2 (1/3)^2 / 2) = 4 degrees of freedom (Satterthwaite).
     """
     before = np.arange(20.0)[:, None] + np.array([-1.0, 0, 1])
     tables = pd.DataFrame(before, columns=[1, 2, 3]), pd.DataFrame(before + 1, columns=names)

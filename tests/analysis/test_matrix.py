@@ -46,7 +46,7 @@ def test_one_ranking_twice_is_what_noise_alone_gives():
 
 
 def test_data_sets_are_each_measured_on_what_they_have():
-    """CIFAR-10 has the whole test set; CIFAR-100 here has only half of the test set."""
+    """Accuracies of CIFAR-10 are from the split `ori-test`, those of CIFAR-100 from `x-test`."""
     cifar10 = run_table(40, recipes=("nb201",)).drop(columns="recipe")
     cifar100 = cifar10.assign(dataset="cifar100", split="x-test", accuracy=cifar10["accuracy"] / 2)
     [rankings] = read_rankings(pd.concat([cifar100, cifar10]), "datasets").values()

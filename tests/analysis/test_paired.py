@@ -112,7 +112,7 @@ def test_runs_that_diverged_are_marked_where_they_stand():
 
 
 def test_the_whole_of_a_pair_has_no_gap():
-    """Seeds that few cells have are omitted first, then cells that lack a remaining seed."""
+    """First, seeds that few cells have are omitted; then, cells that lack one of the others."""
     few = [(cell, 999, 70.0) for cell in (2,)]
     rows = [*ROWS, (6, 777, 60.0), (6, 888, 61.0), (8, 777, 50.0), *few]
     paired = Paired.of(_read(_table(rows)), _read(_table(ROWS + rows[4:7], recipe="topology")))
@@ -207,7 +207,10 @@ def test_cells_that_the_third_table_lacks_are_left_out_and_named():
 
 @pytest.mark.parametrize(("with_three", "columns"), [(2, 2), (3, 3)])
 def test_further_column_of_runs_needs_more_than_a_tenth_of_the_cells(with_three, columns):
-    """20 cells; gaps come last, and runs of mixed seeds are without the effects of the seeds."""
+    """Missing runs of a cell are moved to its last columns; with 20 cells, a third column needs 3.
+
+    A column can then contain runs of different seeds, so the effects of the seeds are subtracted.
+    """
     runs = np.arange(20.0)[:, None] + [0.0, 3.0, 3.0]
     runs[::2, 0] = runs[1::2, 1] = np.nan  # two runs of every cell
     runs[:with_three] = np.arange(with_three)[:, None] + [0.0, 3.0, 3.0]
@@ -248,7 +251,10 @@ def test_second_runs_are_required_where_half_of_the_cells_have_them(with_two, ke
 def test_cells_are_chosen_by_a_table_that_has_twice_as_many_and_nine_of_ten_of_its_best(
     n_best, n_others, chosen
 ):
-    """Of 100 cells: fewer than 50, 10 at least, and more than 90 % among as many best ones."""
+    """A table of 100 cells chose the cells if these are 10 to 49, and over 90 % of them the best.
+
+    The best are as many cells of the table as there are cells to test.
+    """
     means = np.random.default_rng(0).permutation(100) + 0.5
     table = Accuracies(name="table", cells=np.arange(100), seeds=(777,), runs=means[:, None])
     ranked = np.argsort(-means)

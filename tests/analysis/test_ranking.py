@@ -60,7 +60,7 @@ def test_real_benchmark_has_the_known_tau_between_cifar10_and_cifar100(real_data
     assert result.loc[0, "n_cells"] == 15_625
     assert result.loc[0, "tau"] == pytest.approx(stats.kendalltau(a, b).statistic, abs=1e-12)
     assert result.loc[0, "tau"] == pytest.approx(0.88196, abs=5e-6)
-    # Ties broken by the row's number, as a stable sort does: the nearest that a ranking gives.
+    # With ties broken by the number of the row, as a stable sort does, tau is nearest to 0.8816.
     by_row = [stats.rankdata(x, method="ordinal") for x in (a, b)]
     assert stats.kendalltau(*by_row).statistic == pytest.approx(0.88168, abs=5e-6)
 
@@ -137,7 +137,10 @@ def test_bad_input_is_refused_in_one_line(call, message):
 
 @pytest.mark.slow
 def test_bootstrap_intervals_cover_the_true_tau():
-    """Of a bivariate normal, tau is 2/pi asin(rho): here for K = 100 %, and by size for 50 %."""
+    """For K = 100 %, tau of a bivariate normal is 2/pi asin(rho).
+
+    For K = 50 %, the true tau is computed from a large sample.
+    """
     rho = 0.8
     many = _rng(1).multivariate_normal([0, 0], [[1, rho], [rho, 1]], size=20_000)
     upper = many[top_mask(*many.T, 50)]
@@ -209,9 +212,10 @@ def test_one_seeded_table_has_the_noise_of_the_other_and_two_have_none():
 
 
 def test_cells_with_fewer_seeds_take_part_in_every_ranking():
-    """A third of the cells have two runs of seeds that no other cell has; by scipy, run by run.
+    """A third of the cells have runs of two seeds that no other cell has.
 
-    The runs of each of these cells are equal, so that any two of them give the same ranking.
+    The runs of each of these cells are equal, so any two of them give the same ranking. The
+    expected values are computed by scipy for each pair of runs.
     """
     rng = _rng(12)
     a, b = _seeded(40, (3, 3), rng)
@@ -252,13 +256,13 @@ def test_other_columns_are_paired_where_a_tenth_of_the_cells_have_different_seed
     its[:fair, 1] = 7
     pairs = list(_run_pairs(runs[:, :1], runs, np.full((20, 1), 5), its, same=False))
     assert len(pairs) == used
-    # A cell without different seeds there has the pair of its other column again.
+    # Cells that have no different seed in this column use the pair of the other column again.
     column = np.where(np.arange(20) < fair, 1, 0) if used == 2 else np.zeros(20, dtype=int)
     assert pairs[-1][1].tolist() == runs[np.arange(20), column].tolist()
 
 
 def test_every_cell_with_two_seeds_counts_and_no_seed_meets_itself():
-    """A table of runs of pure noise, held against itself: its runs of one seed are the same."""
+    """Compare a table of pure noise with itself: tau is 0 if no run is paired with itself."""
     rng = _rng(13)
     runs = pd.DataFrame(rng.normal(90, 1, (300, 4)), columns=[1, 2, 3, 4])
     runs[rng.random(runs.shape) < 0.4] = np.nan
@@ -275,7 +279,8 @@ def test_samples_are_of_whole_classes_as_many_cells_as_there_are():
     sample = resampled(classes, 200, _rng(7))
     assert sample[0].tolist() == list(range(7))
     for row in sample[1:]:
-        # All but the last class that is drawn are whole: of others each cell is there as often.
+        # Only the class that is drawn last can be incomplete. In all other classes, each cell is
+        # drawn equally often.
         times = [np.bincount(row, minlength=7)[classes == one] for one in range(4)]
         assert sum(np.ptp(one) > 0 for one in times) <= 1
     counts = np.bincount(sample[1:].ravel(), minlength=7) / 200
@@ -286,7 +291,10 @@ def test_samples_are_of_whole_classes_as_many_cells_as_there_are():
 
 @pytest.mark.parametrize("shared", [True, False])
 def test_a_jackknife_over_seeds_is_tukeys_by_scipy(shared):
-    """Variance (k - 1)/k times the squares of the values that lack a seed each, from their mean."""
+    """Compute the variance by hand: (k - 1)/k times a sum of squares.
+
+    The squares are those of the k drops without one seed, minus the mean of these drops.
+    """
     a, b = _seeded(30, (3, 3), _rng(14))
     names = [(1, 2, 3), (1, 2, 3) if shared else (4, 5, 6)]
 
@@ -323,7 +331,10 @@ def test_a_jackknife_over_seeds_is_tukeys_by_scipy(shared):
 @pytest.mark.parametrize("n", [None, 12, 2])
 @pytest.mark.parametrize("level", [0.95, 0.9])
 def test_an_interval_has_percentiles_as_far_out_as_student_s_is_wider(n, level):
-    """Of the draws after the first, which is the value; Hesterberg (2015), equation 8."""
+    """The first draw is the value; the interval has percentiles of the others.
+
+    Percentiles of `n` observations are moved outwards by Hesterberg (2015), equation 8.
+    """
     drawn = np.concatenate([[5.0], np.random.default_rng(0).permutation(1001), [np.nan]])
     tail = (1 - level) / 2
     if n:

@@ -85,7 +85,7 @@ def test_tables_without_seeds_and_cells_that_are_not_there_are_refused():
 
 
 def test_intervals_and_the_set_of_the_best_cover_the_true_ranks():
-    """Many cells of nearly equal accuracy: where false separations are likeliest."""
+    """With many cells of nearly equal accuracy, false differences are most likely."""
     rng = np.random.default_rng(3)
     true = 93 + 0.2 * rng.normal(size=400)
     ranks = stats.rankdata(-true)
@@ -105,7 +105,7 @@ def test_intervals_of_the_whole_benchmark():
     found = rank_intervals(table)
     assert (found["rank_low"] <= found["rank"]).all()
     assert (found["rank"] <= found["rank_high"]).all()
-    # 81 of 15,625; each compared with every other cell, one by one, with its own standard error.
+    # 81 of 15,625 cells may be the best. Compare each of the first 1,000 with every other cell.
     means, sd = table.centred_means, table.run_sd / np.sqrt(table.counts)
     critical = critical_values(sd, 201 * (table.counts - 1).mean())
     alone = [

@@ -57,7 +57,7 @@ def test_a_noisier_table_of_single_runs_is_not_taken_for_a_change():
     assert whole["drop_low"] < 0 < whole["drop_high"] + 0.01
     assert found.p_value > 0.05
     assert "no noisier than" not in found.sentence
-    # As noisy as the first table, as was assumed before, it would have lost a sixth of its tau.
+    # If the second table had the noise of the first, the drop would be over 0.1.
     assert own[0] - found.tau > 0.1
 
 
@@ -66,7 +66,7 @@ def test_own_agreement_of_the_single_runs_is_that_of_equal_cells():
     alone = replace(after, name="again", seeds=(8,))
     found = rerank(Paired.of(after, alone), dataset="", top_percent=(100, 50), draws=0, rng=0)
     told = equal_cell_tau(after.runs[:, 0], EqualCells.among(CELLS), (100, 50), draws=50, rng=0)
-    # One pairing of equal cells against the mean of 50.
+    # The comparison uses one pairing of equal cells; the expected value is a mean over 50.
     assert found.frame()["seed_tau"].tolist() == pytest.approx(told["tau"].tolist(), abs=0.015)
 
 
@@ -90,7 +90,7 @@ def test_a_change_shows_between_two_tables_of_single_runs():
 
 
 def test_lower_end_of_the_drop_allows_for_seeds_that_equal_cells_share():
-    """By the measured bias of all cells, 0.006, and a trace of unequal noise."""
+    """The end is lowered by 0.006, the measured bias over all cells, and a little for the noise."""
     _, after, second = _tables()
     paired = Paired.of(after, replace(after, name="again", seeds=(8,), runs=second[:, None]))
     curve, _ = rank_curve(paired, (100,), draws=99, rng=0)

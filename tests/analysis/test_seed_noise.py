@@ -51,7 +51,7 @@ def test_a_run_s_deviation_is_the_root_of_pooled_squares_over_pooled_degrees_of_
     rng = np.random.default_rng(1)
     runs = 90 + rng.random((8, 3))
     runs[0, 2] = runs[1, 1] = runs[1, 2] = np.nan
-    # So few cells are all similar: 5 cells of 3 runs and 1 of 2 and 1 of 1.
+    # With so few cells, all count as similar. 6 cells have three runs, one has two, one has one.
     squares = sum(
         ((row := cell[np.isfinite(cell)]) - row.mean()) @ (row - row.mean()) for cell in runs
     )

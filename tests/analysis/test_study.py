@@ -120,7 +120,8 @@ def test_p_values_are_adjusted_over_recipes_and_data_sets_compared_alike(whole):
 
 
 def test_holm_is_the_hand_calculation():
-    # .01 * 4 = .04, .02 * 3 = .06, .03 * 2 = .06; .04 * 1 is raised to .06: they never fall.
+    # 0.01 * 4 = 0.04, 0.02 * 3 = 0.06, 0.03 * 2 = 0.06. 0.04 * 1 is raised to 0.06, because
+    # adjusted p-values must not fall.
     assert holm([0.02, 0.01, 0.04, 0.03]).tolist() == pytest.approx([0.06, 0.04, 0.06, 0.06])
     assert holm([0.5, 0.6]).tolist() == [1.0, 1.0]
     found = holm([np.nan, 0.03])

@@ -209,7 +209,7 @@ def test_the_second_look_uses_all_cells_and_only_where_the_first_is_inconclusive
 
 
 def test_runs_with_equal_seeds_are_known_by_their_number(published, tmp_path):
-    """Three seeds against five: scipy's tau, over all pairs of runs with different seeds."""
+    """Five runs are compared with three: tau by scipy, for each pair with different seeds."""
     frames = all_made(published, MOVED)
     found = decided_on(tmp_path, published, frames)["predictions"][0]
     rows = pd.concat(frames[name] for name in decided.PLANS["E"][0].sweeps)

@@ -81,7 +81,7 @@ def test_only_the_weight_decay_of_one_sweep_is_another(specs):
 
 
 def test_rates_of_the_question_on_inits_are_the_rule_s_over_and_times_its_factor(specs):
-    """The numbers about the init in the file, computed from the networks of the cells."""
+    """Compute the numbers that the sweep file gives about the init from the cells' networks."""
     rule = make_recipe("topology")
     factors = []
     for index in specs["effective"].cells.indices:

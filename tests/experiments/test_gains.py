@@ -47,13 +47,13 @@ def test_gain_of_one_rate_for_all_is_what_was_planted():
 
 
 def test_gain_of_own_rates_is_what_was_planted():
-    # Half of the cells are best an octave below 0.1, half an octave above.
+    # The best rate is 0.05 for half of the cells and 0.2 for the others: one octave from 0.1.
     made = surface(np.where(np.arange(len(CELLS)) % 2, 0.05, 0.2), noise=0.05)
     assert gain(made, "own best rate", "0.1 for all")["gain"] == pytest.approx(0.5, abs=0.03)
 
 
 def test_gain_among_the_best_cells_is_theirs():
-    # The best fifth of cells are best at 0.4, the others at 0.1.
+    # The best quarter of the cells has the best rate 0.4, the others have 0.1.
     table = surface_table(0.1, CELLS, noise=0.05)
     tops = table.groupby("index")["accuracy"].max()
     best = np.where(tops.loc[CELLS] >= np.quantile(tops, 0.75), 0.4, 0.1)

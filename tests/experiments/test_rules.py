@@ -21,7 +21,8 @@ from rebench.errors import InputError
 
 CELLS = some_cells(60)
 MULTIPLIERS = compile_space().lr_multiplier[CELLS]
-# The rule's own ratios, around a mean of 0.1: some base rate of it is right for every cell.
+# Best rates in the ratios of `topology-lr`, with the geometric mean 0.1: with the right base rate,
+# the rule gives every cell its best rate.
 PLANTED = 0.1 * MULTIPLIERS / np.exp(np.log(MULTIPLIERS).mean())
 
 
@@ -101,7 +102,7 @@ def test_direct_training_is_held_against_the_surface_at_its_own_rate():
         [0.7] * 3
     )
     assert row["trained"] - row["interpolated"] == pytest.approx(0.7)
-    # Two octaves off the best rate cost 0.5 x 2 x 2 points.
+    # A rate two octaves from the best costs 0.5 x 2 x 2 points.
     assert [row["gain"], row["gain_low"], row["gain_high"]] == pytest.approx([0.7 - 2] * 3)
 
 

@@ -57,7 +57,7 @@ def test_predicted_best_rates_are_the_planted_ones(regressed):
     assert made.seeds == (0, 1, 2)
     best = log_best_rates(made.accuracy.mean(axis=2), made.rates)
     truth = np.log2(0.4 * compile_space().lr_multiplier[made.cells])
-    # Half an octave off at most: the rates double, and trees are steps.
+    # A tolerance of half an octave: the rates of the grid double, and trees predict steps.
     assert np.sqrt(np.mean((best - truth) ** 2)) < 0.5
     assert np.corrcoef(best, truth)[0, 1] > 0.85
     [note] = notes
@@ -68,7 +68,8 @@ def test_predicted_best_rates_are_the_planted_ones(regressed):
 def test_accuracy_is_predicted_at_the_benchmarks_settings(regressed):
     rows = sample_table(0.1, CELLS, 3000, noise=0.1).rename(columns={"learning_rate": "rate"})
     made = read_surface(regressed(rows)[0], dataset="cifar10")
-    # 50 and 2 a path, log2 of 16 channels, nothing for the standard augmentation.
+    # The true accuracy: 50, plus 2 for each path, plus 4 = log2(16 channels), plus 0 for the
+    # standard augmentation.
     truth = 54 + 2 * compile_space().n_paths[made.cells]
     assert made.accuracy[:, made.column(0.1)].mean(axis=1) == pytest.approx(truth, abs=2.5)
 

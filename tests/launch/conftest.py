@@ -14,7 +14,10 @@ from cluster import Cluster, Sweep
 
 @pytest.fixture
 def stand_in(tmp_path, monkeypatch) -> Callable[[str, str], None]:
-    """A function that replaces a command by a script; ``$here`` is the folder of the script."""
+    """A function that replaces a command by a shell script.
+
+    In the script, ``$here`` is the folder of the script.
+    """
     folder = tmp_path / "slurm"
     folder.mkdir()
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
@@ -35,7 +38,7 @@ def _private_cluster(*options: str):
     def started():
         if not shutil.which("sbatch"):
             pytest.skip("no SLURM on this machine: apt-get install slurm-wlm munge")
-        # Unix sockets need a short path, which pytest's own folders are not.
+        # Unix sockets need a short path; the paths of pytest's own folders are too long.
         folder = Path(tempfile.mkdtemp(prefix="rebench-"))
         folder.chmod(0o755)  # for its other users
         one = Cluster(folder)

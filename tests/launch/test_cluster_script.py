@@ -1,4 +1,4 @@
-"""``slurm/cluster`` starts a real SLURM, several side by side, and leaves nothing behind."""
+"""``slurm/cluster`` starts one real SLURM or several at once, and leaves nothing behind."""
 
 import tempfile
 import time

@@ -1,4 +1,4 @@
-"""Input of clusters: the script of each job, and its work."""
+"""Input of clusters: the script of each job, and the work of the job."""
 
 import json
 import math
@@ -165,7 +165,7 @@ def test_variables_of_sbatch_count_only_for_options_that_the_sweep_lacks(
 
 
 def test_job_that_submitit_requeues_itself_has_the_same_work_again():
-    """Its handler listens until the worker is loaded."""
+    """submitit's signal handler can requeue a job as long as the worker is not loaded."""
     task = Task("/runs/x", 1, 2, 3)
     again = task.checkpoint()
     assert (again.function, again.args, again.kwargs) == (task, (), {})
@@ -306,7 +306,7 @@ def test_control_characters_are_refused_in_every_value(place, control, where):
     ((name, holder),) = place.items()
     text = where.format(control)
     value = [text] if holder == [] else {"nice": text} if holder else text
-    # Lines of shell are indented, and TOML's long texts end in a new line.
+    # `setup` may contain tabs, as shell code does, and end in a new line, as long texts of TOML do.
     if name == "setup" and (control == "\t" or (control, where) == ("\n", "x{}")):
         assert SlurmOptions(setup=value).setup == [text.rstrip("\n")]
         return
@@ -319,7 +319,10 @@ NASTY = ["x\\", "x\\'\"", "; touch PWN #", "$(touch PWN)", "a' --wrap='touch PWN
 
 @pytest.mark.parametrize("value", NASTY)
 def test_value_is_one_word_of_one_option_whatever_it_holds(value):
-    """sbatch takes a backslash for an escape in quotes too, unlike a shell: as this reader does."""
+    """Unlike a shell, sbatch treats a backslash as an escape also within quotes.
+
+    `_as_sbatch_reads` does the same.
+    """
     lines = _script(comment=value, extra={"nice": value, "hold": False, "requeue": False})
     for name in ("comment", "nice"):
         [line] = [line for line in lines if line.startswith(f"#SBATCH --{name}=")]

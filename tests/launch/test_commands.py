@@ -35,7 +35,7 @@ def test_example_is_written_once_and_planned(tmp_path):
     rebench("sweep", "new", "--for", "slurm-gpu", "--out", str(spec))
     assert "exists" in rebench("sweep", "new", "--out", str(spec), code=2).stderr
     plan = json.loads(rebench("sweep", "plan", str(spec), "--json").stdout)[0]
-    # 2 + 8 cells, 2 recipes, 3 seeds; what has no path has no topology trial.
+    # 2 + 8 cells, 2 recipes, 3 seeds; cells without a path have no trial with `topology`.
     assert plan["trials"] + plan["skipped"] == 10 * 2 * 3
     assert plan["already_done"] == 0
     assert plan["device_hours"] > 0
@@ -116,7 +116,7 @@ def test_plan_says_what_is_skipped_and_why(tmp_path):
 
 
 def test_plan_counts_what_is_trained_and_adds_up_what_it_costs(tmp_path):
-    """Jobs of 3, 3 and 1 of seven equal trials, of which one is asked for twice; two at once."""
+    """Seven equal trials make jobs of 3, 3 and 1 trials; two jobs run at once."""
     spec = _spec(
         tmp_path, "indices = [11]\n[slurm]\narray_parallelism = 2", seeds="[1, 2, 3, 4, 5, 6, 7]"
     )
@@ -155,7 +155,11 @@ def test_plan_takes_other_values_for_the_keys_of_the_sweep(tmp_path, stand_in):
 
 
 def test_power_is_told_of_more_cells_where_ten_are_among_the_best(tmp_path):
-    """12 cells, then 2, 4, 8 and 16 times as many; no change of 0.1 fits into the best tenth."""
+    """Power is told for 12 cells and for 2, 4, 8 and 16 times as many.
+
+    Numbers with fewer than ten cells among the top K % are left out. For the top 10 % no power is
+    told, because the seed tau of `mini` is too small there for a drop of 0.1.
+    """
     spec = _spec(tmp_path, "random = {n = 12}", seeds="[0, 1]")
     plan = ("sweep", "plan", str(spec), "--like", "mini@fixed", "--json", "--power")
     done = rebench(*plan, "0.1")
@@ -173,7 +177,7 @@ def test_power_is_told_of_more_cells_where_ten_are_among_the_best(tmp_path):
 def test_power_takes_the_noise_of_the_published_table_for_long_trainings(
     tmp_path, monkeypatch, capsys
 ):
-    """The test adds a table `nb201` to the released ones."""
+    """The test adds a generated table `nb201` to the released tables."""
     folder = tmp_path / "released"
     shutil.copytree(opening._RELEASED, folder)
     rows = synthetic_frame(0, cells=range(0, 15625, 150), datasets=["cifar10-valid", "cifar100"])
@@ -218,7 +222,7 @@ def test_dry_run_needs_no_slurm_and_says_what_would_be_sent(tmp_path, monkeypatc
 
 
 def test_container_sees_the_folders_that_it_is_to_see(tmp_path, capsys):
-    """That the script is right; Apptainer itself is not needed for that, and not run."""
+    """Only the script is checked; Apptainer is not run."""
     binds = 'container_binds = ["/scratch", "/my data:/data:ro"]'
     spec = _spec(tmp_path, f"indices = [11]\n[slurm]\ngpus_per_task = 1\n{binds}")
     assert main(["submit", str(spec), "--dry-run"]) == 2
@@ -261,7 +265,7 @@ def test_plan_refuses_what_no_job_could_be_sent_with(tmp_path, capsys, changed, 
 
 
 def test_what_messages_hold_is_shown_and_never_obeyed(capsys):
-    """Escape sequences of terminals, and text that looks like markup of tables."""
+    """Messages can contain escape sequences of terminals, and text like the markup of tables."""
     wild = "\x1b[2Jgone \x07 \u202e [/red]"
     print_rows([{"reason": wild}], as_json=False)
     warn(wild)

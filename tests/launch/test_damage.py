@@ -75,7 +75,8 @@ def _folder(path: Path) -> None:
 
 def _damage(path: Path, how: str) -> None:
     content = DAMAGES[how].rstrip(b"\n")
-    # A line without an end is being written, and is not damaged. Other lines stay whole.
+    # A line without a line break counts as unfinished, not as damaged, so one is added. In the
+    # list of trials only the first line is damaged.
     rest = path.read_bytes().split(b"\n", 1)[1] if path.name == LIST else b""
     path.write_bytes(content + b"\n" * path.name.endswith("jsonl") + rest)
 
@@ -314,7 +315,7 @@ def test_pipe_as_a_log_is_named_where_its_lines_would_be(run, capsys):
 
 
 def test_what_a_worker_says_of_itself_names_no_file(run):
-    """A worker's report is found only by the name of its file."""
+    """The worker's name in a report is not used as a file name, so it may contain anything."""
     (path,) = (run.run / "progress").glob("*.json")
     report = json.loads(path.read_text())
     report["holder"] |= {"worker": "a\0b", "job": "7"}

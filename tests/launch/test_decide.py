@@ -95,7 +95,8 @@ def test_what_is_done_held_or_failed_is_not_sent():
         failures={ids[3]: _failure(2), ids[4]: _failure(1)},
     )
     _, decision = _decide(state=state)
-    # What failed before a later submission took it again is that submission's to answer for.
+    # Trial 3 failed in submission 2, the last one that sent it, so it counts as failed. Trial 4
+    # failed in submission 1 and was then sent by submission 2, so it is sent again.
     assert sorted(_sent(decision)) == sorted(ids[4:])
     assert decision.failed == 1
     _, again = _decide(state=state, retry_failed=True)
@@ -116,7 +117,7 @@ def test_machine_gets_no_more_jobs_than_it_has_room_for_and_all_trials_are_in_th
     ids, decision = _decide(limits=Limits(at_once=2, largest=1), cluster="local")
     assert [len(chunk.jobs) for chunk in decision.intent.chunks] == [1, 1]
     assert sorted(_sent(decision)) == sorted(ids)
-    # Only live jobs of this machine take room.
+    # Only one of these jobs takes room on the machine: the live one of the cluster `local`.
     others = [_job(()), _job((), "ENDED", cluster="local")]
     state = State(jobs=[_job((), cluster="local"), *others])
     _, rest = _decide(state=state, limits=Limits(at_once=3, largest=1), cluster="local")
@@ -199,11 +200,10 @@ def test_memory_that_nobody_named_is_not_guessed():
 
 
 def _ended(**ends: str) -> list[JobView]:
-    """Jobs by node, in order: f failed at once, m after a minute, F after an hour, c completed.
+    """Return the jobs of each node, in order, one for each letter.
 
-    o was ended for its memory.
-
-    The queue says of a job that was ended for its memory that it has failed.
+    f failed at once, m after a minute, F after an hour; c completed; r is running. o ran out of
+    memory; the queue shows such a job as failed.
     """
     states = {"f": "FAILED", "F": "FAILED", "c": "COMPLETED", "r": "RUNNING", "o": "OUT_OF_MEMORY"}
     states["m"] = "FAILED"
@@ -234,7 +234,7 @@ def test_node_is_not_to_blame_for_workers_that_came_to_train_and_died():
 
 def test_no_node_is_to_blame_where_jobs_fail_on_every_one():
     assert _bad(_ended(n1="fff", n2="fff", n3="fff")) == []
-    # One that takes all jobs leaves none to the others.
+    # If one node gets all jobs, no job can fail on another node.
     assert _bad(_ended(n1="fffffff")) == ["n1"]
 
 
@@ -265,7 +265,7 @@ def test_node_is_used_again_after_an_hour_and_at_once_after_one_command():
     assert _decide(state=good)[1].intent.left_out == {"n3": 1e6 - 3599.5}
     at_once = _after(_last(left_out={"n1": 1e6 - 5}), preflight=False)
     assert (at_once.intent.left_out, at_once.intent.nodes_judged_from) == ({}, 5)
-    # What failed before is not held against it by the submissions after that.
+    # Later submissions ignore the failures before that command.
     assert _after(_last(nodes_judged_from=2)).intent.left_out == {}
     assert _after(_last(nodes_judged_from=1)).intent.left_out == {"n1": 1e6}
 
@@ -292,7 +292,7 @@ def test_array_begins_at_once_where_it_fits_beside_the_live_ones_and_else_waits_
 
 def test_arrays_of_one_submission_run_one_after_the_other_once_there_is_no_room():
     throttle = Throttle(4, {"1": 2})
-    # What has room goes at once, and the rest after all of it.
+    # Jobs for which there is room start at once; the others wait until all of these have ended.
     assert throttle.first_size(10) == 2
     assert throttle.before(2) == ()
     throttle.sent("2", 2)

@@ -29,7 +29,7 @@ def _nothing_left_in_the_queue(request):
     if "cluster" in request.fixturenames:
         cluster = request.getfixturevalue("cluster")
         cluster.ask("scancel", "--full", "--user", str(os.getuid()), check=False)
-        # A node that was found with a step of a killed job is drained until somebody looks.
+        # SLURM drains a node on which it finds a step of a killed job.
         cluster.heal()
 
 
@@ -62,10 +62,11 @@ def test_time_limit_is_reached_several_times_mid_trial(cluster, tmp_path, undist
         sweep.wait_for_records(3 * (attempt + 1))
         sweep.wait_until(lambda: sweep.workers() != [], "a worker")
         worker = sweep.workers()[0]
-        # Held in the middle of a trial until SLURM's warning has come, however fast the machine.
+        # Stop the worker within a trial until SLURM's warning has come: even a fast machine does
+        # not finish the trial before.
         os.kill(worker, signal.SIGSTOP)
         sweep.wait_until(lambda pid=worker: has_pending(pid, signal.SIGUSR2), "the warning")
-        # A warning that came in between was heeded, and the attempt has ended.
+        # If the warning came before the worker was stopped, the worker has ended.
         with contextlib.suppress(ProcessLookupError):
             os.kill(worker, signal.SIGCONT)
         sweep.wait_until(lambda pid=worker: not Path(f"/proc/{pid}/mem").exists(), "the end")
@@ -106,7 +107,7 @@ def test_requeue_kill_and_cancel_of_single_tasks(cluster, tmp_path, undisturbed)
             os.kill(pid, signal.SIGKILL)
     cluster.ask("scancel", cancelled)
     counts = sweep.wait_until_over()
-    # The requeued job came back by itself; what the other two left is lost until sent again.
+    # The requeued job started again by itself. Unfinished trials of the other two jobs are lost.
     assert counts["lost"] == 42 - counts["done"] > 0
     reasons = {row["job"]: row["reason"] for row in sweep.trials("lost")}
     assert reasons.keys() <= {killed, cancelled}
@@ -136,10 +137,10 @@ def test_preemption_by_a_higher_partition(cluster, tmp_path, undisturbed, grace_
 
 def test_array_cancelled_checkpoints_cut_and_controller_restarted(cluster, tmp_path, undisturbed):
     sweep = Sweep(tmp_path, cluster)
-    # A checkpoint after every batch: on a fast machine an epoch is over sooner than one is due.
+    # Checkpoint after every batch: on a fast machine an epoch is shorter than the usual interval.
     sweep.submit("--trials-per-job", "21", "--set", "slurm.checkpoint_min=0.0001")
     sweep.wait_for_records(4)
-    # Most of a trial is before its worker.
+    # Stop the workers early in a trial, so that most of it is still to do.
     sweep.stop_workers_where(
         lambda: any(sweep.run.glob("checkpoints/*/000000-*.ckpt")),
         "a worker within the first epoch of a trial",
@@ -168,7 +169,7 @@ def test_array_cancelled_checkpoints_cut_and_controller_restarted(cluster, tmp_p
 
 
 def _wait_until_saved(sweep: Sweep, cluster, state: str = "RUNNING") -> None:
-    """Return once what the controller has on disk, up to 5 s old, knows jobs in this state."""
+    """Wait until the controller has saved the jobs in this state; this can take 5 s."""
     for number, job in enumerate(sweep.jobs(state)):
         mark = f"saved-{time.monotonic_ns()}-{number}"
         cluster.ask("scontrol", "update", f"JobId={job}", f"Comment={mark}")
@@ -179,7 +180,10 @@ def _wait_until_saved(sweep: Sweep, cluster, state: str = "RUNNING") -> None:
 def test_controller_killed_before_it_saved_holds_its_jobs_until_they_are_released(
     cluster, tmp_path, undisturbed
 ):
-    """It comes back with the jobs waiting, starts them again and finds their first copies there."""
+    """The controller restarts from an old file, in which the jobs still wait.
+
+    It starts the jobs again, finds the first copies on the nodes, and holds the jobs.
+    """
     sweep = Sweep(tmp_path, cluster, cells=5)
     cluster.ask("scontrol", "update", "PartitionName=main", "State=DOWN")
     sweep.submit("--trials-per-job", "15")
@@ -218,7 +222,7 @@ def test_slurmd_killed_and_node_down_while_the_old_worker_lives_on(cluster, tmp_
 
 
 def test_submitter_killed_at_any_moment_and_two_at_once(tight_cluster, tmp_path, undisturbed):
-    """Arrays have at most two tasks here, so that a submission takes several `sbatch`."""
+    """Arrays have at most two tasks here, so a submission calls `sbatch` several times."""
     sweep = Sweep(tmp_path, tight_cluster, cells=5)
     for moment in (0.0, 0.15):
         command = sweep.command("submit", "--trials-per-job", "10")
@@ -245,10 +249,10 @@ def test_submitter_killed_at_any_moment_and_two_at_once(tight_cluster, tmp_path,
     assert [one.returncode for one in both] == [0, 0], said
     sent = sorted(json.loads(out)[0]["sent"] for out, _ in said)
     assert sent[0] == 0, "what one had sent, the other sent again"
-    # A job that began before its work was handed over ends at once: submitting again sends it.
+    # A job that starts before it has received its work ends at once; its trials are sent again.
     assert sweep.finish("--trials-per-job", "10")["done"] == 30
     assert sweep.outcomes().items() <= undisturbed.items()
-    # Not only one record counts: none was made twice.
+    # No trial has two records, not even two equal ones.
     assert sweep.records() == 30
 
 
@@ -351,7 +355,7 @@ def test_status_without_accounting_needs_files_and_the_queue_alone(cluster, tmp_
     refused = sweep.rebench("submit", *short, code=2)
     assert "slurm.time_min = 3 is more than partition short allows: 1 min" in refused.stderr
     sweep.submit("--set", "slurm.nodelist=n1", *short, "--no-preflight")
-    # At submission SLURM says that the partition does not fit; its scheduler then says in what.
+    # SLURM's first reason is only that the partition does not fit; later it names the time limit.
     in_vain = "queued trials with this reason do not start without a change"
     assert in_vain in sweep.rebench("status").stdout
     waiting = sweep.trials("queued")
@@ -376,7 +380,7 @@ def test_refusals_are_one_clear_line_each(cluster, tmp_path):
     )
     assert "6 trials were not: submit again" in wrong.stderr
     assert wrong.stderr.count("\n") == 1
-    # The refusal left nothing behind that a later submission stumbles over.
+    # The refused submission does not hinder a later one.
     assert sweep.submit()["sent"] == 6
     sweep.rebench("cancel")
 

@@ -90,7 +90,10 @@ def test_three_submissions_that_finish_nothing_end_it_after_longer_and_longer_pa
 
 
 def test_submission_that_finishes_a_trial_counts_those_that_do_not_from_the_start(tmp_path, clock):
-    """Every third one finishes trials, in whatever way; that shows at the next look."""
+    """Every third submission finishes trials: done, diverged or failed ones.
+
+    The pauses after it begin with 6 s again.
+    """
     run, sends = make_run(tmp_path, RECORDS[:5]), []
     diverged = {"status": "diverged", "diverged_epoch": 1}
     told = {"kind": "k", "message": "m", "worker": "w", "node": "n", "log": "", "time": now()}
@@ -115,7 +118,7 @@ def test_submission_that_finishes_a_trial_counts_those_that_do_not_from_the_star
 
 
 def test_refusals_end_it_when_there_were_twelve_in_a_row(tmp_path, clock):
-    """While a job lives. The pauses grow to a quarter of an hour; an answer begins them anew."""
+    """One job lives all the time. Pauses grow to 15 minutes; an accepted submission resets them."""
     run = make_run(tmp_path, RECORDS[:2])
     _hold(run, 1)
     sends, told = [], []
@@ -155,7 +158,8 @@ def test_where_the_scheduler_takes_no_more_a_tenth_of_the_jobs_ends_first(tmp_pa
     with pytest.raises(StopIteration):
         follow(run, look, every_s=0, send=send)
     assert live == [20, 19, 19, 18, 18, 17, 17]
-    # Of 20 have 2 to end; of 18 and 2 that are new as well; of 18 has 1; and then none.
+    # These jobs must end before the next submission: 2 of 20, then 2 of 20 (18 and 2 new ones),
+    # then 1 of 18. After the last, no trial waits, so no job must end.
     assert sends == [(1, 20), (4, 18), (5, 18), (6, 17), (7, 17)]
 
 

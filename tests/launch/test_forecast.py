@@ -43,7 +43,7 @@ def test_hours_are_those_of_the_trials():
 @pytest.mark.parametrize(
     ("added", "files"),
     [
-        # 12 of the run, 5 of each process of 3 jobs, and the networks.
+        # 12 files of the run, 5 of each process of 3 jobs, and one for each kept network.
         ("", 12 + 5 * 3),
         ("[slurm]\nprocesses_per_job = 2\n", 12 + 5 * 3 * 2),
         ("[train]\nkeep = 'weights'\n", 12 + 5 * 3 + 36),

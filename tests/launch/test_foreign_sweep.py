@@ -31,11 +31,11 @@ def test_sweep_of_another_user_runs_no_command_of_theirs(cluster, tmp_path, monk
     refused = sweep.rebench("submit RUN", code=1).stderr
     assert f"{stored} belongs to another user" in refused
     assert "`rebench submit` with the sweep file writes it again" in refused
-    # Who trusts the folder is still told of what is no option.
+    # Also with --trust-folder, a value that no option may have is refused.
     refused = sweep.rebench("submit RUN", "--trust-folder", code=1).stderr
     assert f"{stored} is damaged" in refused
     assert sweep.jobs("PENDING,RUNNING") == []
-    # Without the control character it is an odd comment, and SLURM has it as it is.
+    # Without the control character the comment is valid, and SLURM gets it unchanged.
     content["slurm"] |= {"comment": COMMENT.strip(), "extra": {"hold": True}}
     stored.write_text(json.dumps(content))
     sweep.rebench("submit RUN", "--trust-folder")

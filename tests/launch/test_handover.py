@@ -56,7 +56,7 @@ def test_jobs_of_a_submitter_that_died_get_their_work_from_the_next(cluster, tmp
 def test_jobs_that_nobody_gives_their_work_end_and_their_trials_are_sent_again(
     cluster, tmp_path, undisturbed
 ):
-    """submitit waits a minute for it."""
+    """A job waits one minute for its work, in submitit, and then fails."""
     sweep = Sweep(tmp_path / "sweep", cluster, cells=1)
     _submit_and_die(sweep, tmp_path / "bin")
     counts = sweep.wait_until_over()

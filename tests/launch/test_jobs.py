@@ -65,7 +65,7 @@ def test_processes_of_a_job_share_its_work_and_any_of_them_requeues_it(
         for path in sweep.run.glob("claims/*.*"):
             kept = sorted((sweep.run / "checkpoints" / path.stem).glob("*.ckpt"))
             own = json.loads(path.read_text())["worker"].endswith("-p1")
-            # Every step leaves one, so that this trial has the whole second epoch to go.
+            # Every step writes a checkpoint. The newest is of epoch 0, so epoch 1 is still to do.
             if own and kept and kept[-1].name.startswith("000000-"):
                 return True
         return False
@@ -129,5 +129,5 @@ def test_one_job_for_a_whole_sweep_goes_on_after_a_requeue(cluster, tmp_path, un
 
 def _ended(cluster, job: str) -> str:
     state = cluster.ask("squeue", "-h", "-t", "all", "-j", job, "-o", "%T").strip()
-    # One that is being requeued passes through more states than pending and running.
+    # `JobState.live` also knows the states between running and pending of a requeued job.
     return "" if JobState(state).live else state

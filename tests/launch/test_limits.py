@@ -15,7 +15,7 @@ def test_what_fits_is_sent_and_the_rest_follows_until_the_run_is_over(
     held = sweep.rebench(
         "submit", "--trials-per-job", "1", "--set", "slurm.extra.hold=true", "--json", code=1
     )
-    # Arrays of three, one and one; a sixth job is refused.
+    # The jobs are sent in arrays of three, one and one; a sixth job is refused.
     row = json.loads(held.stdout)[0]
     assert (row["jobs"], row["waiting"]) == (5, 7)
     assert "7 trials wait: SLURM takes no more jobs now (" in held.stderr
@@ -33,8 +33,7 @@ def test_what_fits_is_sent_and_the_rest_follows_until_the_run_is_over(
         limited_cluster.ask("scancel", job)
     for job in sweep.jobs("PENDING"):
         limited_cluster.ask("scontrol", "release", job)
-    # The released jobs end meanwhile; the others are sent once there is room.
-    # Two at a time, so that what is sent later is no job for each trial.
+    # The released jobs end; the other trials are sent as soon as there is room, two in each job.
     later = ["--trials-per-job", "2", "--set", "slurm.array_parallelism=4"]
     sweep.rebench("submit", *later, code=1)
     done = sweep.rebench("watch", "--resubmit", "--every-s", "1")

@@ -144,7 +144,10 @@ def test_job_was_heard_of_when_its_latest_process_was(tmp_path):
 
 
 def test_report_tells_what_is_trained_how_fast_and_how_it_ended(tmp_path, monkeypatch):
-    """A report in two seconds, but at once of the first trials and of the end; times by a clock."""
+    """A worker writes a report at most every two seconds, except at the begin and the end.
+
+    The test replaces the clock.
+    """
     clock = SimpleNamespace(now=100.0)
     monkeypatch.setattr(liveness.time, "monotonic", lambda: clock.now)
     group = [make_record(seed=seed).trial for seed in (1, 2)]
@@ -164,13 +167,13 @@ def test_report_tells_what_is_trained_how_fast_and_how_it_ended(tmp_path, monkey
     assert said() == (2, 0, 2, None, ""), "the last report is of just now"
     clock.now += 0.6
     reporter.on_epoch(2)
-    # One epoch in 0.6 s, and none is left.
+    # No epoch is left.
     assert said() == (2, 2, 2, 0.0, "")
     reporter.begin([make_record(seed=3).trial.model_copy(update={"epochs": 12})])
     for epoch, pause_s in ((1, 3.0), (2, 4.0), (4, 4.0)):
         clock.now += pause_s
         reporter.on_epoch(epoch)
-    # Three epochs in the 8 s since the first, and eight to come.
+    # Three epochs took 8 s since the end of the first, and eight epochs are left.
     assert said() == (1, 4, 12, pytest.approx(8 * 8 / 3), "")
     reporter.end("ended")
     assert said() == (0, 0, 12, None, "ended")

@@ -137,7 +137,7 @@ def test_workers_outlive_ctrl_c_and_the_terminal_that_they_were_started_from(tmp
     sweep.submit("--cluster", "local", "--set", "slurm.array_parallelism=1")
     sweep.rebench("cancel")
     sweep.wait_until_over()
-    # What a shell starts in the background ignores the signal, and hands that on.
+    # A shell makes its background processes ignore SIGINT, and their children inherit this.
     heard = ["env", "--default-signal=INT"]
     with subprocess.Popen(
         [*heard, *sweep.command("watch", "--resubmit", "--every-s", "0.2")],
@@ -203,7 +203,7 @@ def test_retry_sends_what_the_run_lacks_without_its_spec(tmp_path, monkeypatch):
     assert f"`rebench submit {sweep.run} --retry-failed`" in told
     row = json.loads(sweep.rebench("submit RUN", "--retry-failed", "--json", code=1).stdout)[0]
     assert (row["sent"], row["already_done"]) == (4, 8)
-    # Sent as before, to this process, they fail again.
+    # The failed trials were sent again to the cluster of the first submission, `debug`.
     assert sweep.counts()["failed"] == 4
     assert len(list(sweep.run.glob("failures/*"))) == 2
 

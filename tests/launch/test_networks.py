@@ -48,7 +48,7 @@ def test_networks_are_exported_by_cell_recipe_and_seed(kept, tmp_path, capsys):
 
 
 def test_network_of_another_training_than_the_record_is_not_exported(kept, tmp_path, capsys):
-    """As where a worker that was taken for dead wrote after the one that recorded."""
+    """This can happen if a worker that was taken for dead writes its network after all."""
     run = tmp_path / "run"
     shutil.copytree(kept.run, run)
     (shard,) = (run / "results").glob("*.jsonl")

@@ -46,7 +46,7 @@ def test_node_on_which_torch_does_not_load_fails_no_trial_and_gets_no_more_jobs(
     cluster, tmp_path, undisturbed
 ):
     sweep = Sweep(tmp_path, cluster, cells=3)
-    # The worker itself takes 135 MB of addresses, with torch it takes 616.
+    # Without torch, a worker uses 135 MB of virtual memory, with torch 616 MB.
     small = ["--set", "slurm.setup=['test $SLURMD_NODENAME != n1 || ulimit -v 400000']"]
     sweep.submit("--trials-per-job", "6", *small, "--set", "slurm.nodelist=n1")
     counts = sweep.wait_until_over()
@@ -72,7 +72,7 @@ def test_node_without_the_data_ends_its_jobs_and_fails_no_trial(cluster, tmp_pat
     assert (counts["lost"], counts["failed"]) == (6, 0)
     assert "cifar10: missing" in sweep.trials("lost")[0]["reason"]
     sweep.submit(*sending, "--set", "slurm.exclude=n1")
-    # There the files are, and are refused, which is no failure of a trial either.
+    # On the other nodes the files exist, but they are refused as unsafe. No trial fails there.
     counts = sweep.wait_until_over()
     assert (counts["lost"], counts["failed"]) == (6, 0)
     assert "UnsafeFileError" in sweep.trials("lost")[0]["reason"]

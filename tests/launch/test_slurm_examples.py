@@ -24,11 +24,11 @@ SAID = {
     "interactive": ["--cpus-per-task=4"],
     "preemptible": ["--partition=preempt", "--signal=USR2@60", "--requeue", "--time=60"],
 }
-# As small as the private cluster is, whose GPUs torch does not see.
+# Settings that fit the private cluster, whose fake GPUs torch does not see.
 SMALL = {"epochs": 1, "cells.random.n": 3, "skeleton.channels": 4, "skeleton.cells_per_stage": 1}
 SMALL |= {"slurm.device": "cpu", "slurm.cpus_per_task": 1, "slurm.mem_gb": 0.5, "seeds": [777]}
 OWN: dict[str, dict[str, object]] = {
-    # Its memory is counted by the core.
+    # This example asks for memory per core.
     "cpu": {"slurm.processes_per_job": 2, "slurm.mem_per_cpu": "200M", "slurm.mem_gb": None},
     "gpu": {},
     "gpu-types": {

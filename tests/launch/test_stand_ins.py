@@ -38,7 +38,7 @@ indices = [11]
 [slurm]
 partition = "main"
 """
-# Takes what it is given and numbers it 101, 102 and so on, unless `refuse` says why not.
+# Accepts jobs and numbers them 101, 102, ..., unless the inserted line calls `refuse`.
 SBATCH = """
 count=$(ls $here | grep -c '^sent')
 sed -n 's/^#SBATCH //p' "$1" | tr -d "'" > $here/given
@@ -227,7 +227,7 @@ def test_job_whose_submitter_died_is_found_by_its_name(spec):
 
 
 def test_jobs_of_a_cluster_that_is_not_known_here_are_those_of_a_machine(spec):
-    """A later version may have more clusters."""
+    """The cluster's name may come from a later version of `rebench`."""
     run = _submit(spec).run
     path = run / "submissions/0001/intent.json"
     path.write_text(path.read_text().replace('"cluster":"slurm"', '"cluster":"cloud"'))
@@ -347,7 +347,7 @@ def test_changed_sweep_is_sent_if_that_is_meant_and_a_run_as_it_was(spec):
     sent = _submit(spec, settings=changed, accept_change=True, tell=told.append, data_root="/x")
     assert (sent.sent, len(Run.open(done.run).ids())) == (8, 8)
     assert "4 trials are new, 2 are no longer asked for" in told[-1]
-    # As the last time: to the same cluster, and in jobs of one.
+    # Submitting the run uses the last submission's cluster and its number of trials per job.
     again = rebench.submit(done.run, settings={"slurm.comment": "x"})
     assert (again.sent, len(again.jobs)) == (8, 8)
     assert _intent(done.run, len(Journal(done.run).submissions()))["data_root"] == "/x"
@@ -363,7 +363,7 @@ def test_accounting_tells_how_jobs_ended_that_the_queue_has_forgotten(spec, stan
     run = _submit(spec).run
     answers = "101_0|TIMEOUT\n101_1|CANCELLED by 1000\n101_2|\nnonsense"
     stand_in("sacct", f"echo $* > $here/asked; echo '{answers}'")
-    # What accounting says counts more than words of another end.
+    # The answer of accounting counts more than words in the log that name another reason.
     (run / "submissions/0001/logs/101_0_0.log").write_text("srun: task 0: Out Of Memory\n")
     reasons = [one.reason for one in rebench.status(run).trials.values()]
     forgotten = "(the queue has forgotten it)"
@@ -527,7 +527,7 @@ def test_queue_tells_whether_a_worker_lives_and_if_it_died_by_itself(
     assert slurm.worker_lives(tmp_path, me, _holder()) is lives
     assert slurm.worker_died(_holder()) is died
     assert cluster("local").worker_died(_holder())
-    # This very job's other process, which this host sees, needs no queue.
+    # For another process of the same job on this host, the queue is not asked.
     assert slurm.worker_lives(tmp_path, me, _holder(job="8", process=this_process()))
     ended = ProcessMark(host=this_process().host, pid=1, started="0")
     assert not slurm.worker_lives(tmp_path, me, _holder(process=ended))

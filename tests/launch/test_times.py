@@ -47,7 +47,10 @@ def test_nothing_known_is_a_guess_of_the_device(tmp_path, monkeypatch):
 
 
 def test_records_tell_of_this_run_or_of_a_past_one(tmp_path, monkeypatch):
-    """Each took 1.5 s. A diverged trial ends early and tells nothing; many are sampled."""
+    """Every trial took 1.5 s. Diverged trials are left out, because they end early.
+
+    If there are many records, only a sample of them is used.
+    """
     records = [make_record(seed=seed) for seed in range(5)]
     diverged = make_record(seed=5, outcome={"status": "diverged", "diverged_epoch": 1})
     write_records(tmp_path, "w", *records, diverged)

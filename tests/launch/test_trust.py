@@ -14,7 +14,7 @@ from rebench.runs.folder import Run, read_own
 
 @pytest.fixture
 def shared(tmp_path):
-    """A folder whose new files its group may write, as one for several users is."""
+    """A folder for several users: the group may write new files in it."""
     before = os.umask(0o002)
     yield tmp_path
     os.umask(before)
@@ -75,7 +75,7 @@ def test_pickle_in_a_folder_of_another_user_is_not_loaded(shared):
 
 @pytest.mark.parametrize("options", [[], ["--set", "slurm.setup=['true']"]])
 def test_sweep_that_others_could_have_written_is_sent_by_nobody(shared, capsys, options):
-    """Any option is a word of the command that sends, also one that runs nothing itself."""
+    """Every sweep file is refused that others can write, also one without shell commands."""
     sweep = Sweep(shared, cells=1, epochs=1)
     assert main(sweep.command("submit", "--cluster", "debug", *options)[3:]) == 0
     stored = sweep.run / "spec.json"

@@ -19,7 +19,7 @@ pytestmark = [
 ]
 NOBODY = (
     *("setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"),
-    # Python itself may lie where only root may look.
+    # Python itself may be in a folder that only root may read.
     *("--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"),
     *("env", "HOME=/nonexistent", "USER=nobody", "LOGNAME=nobody"),
 )
@@ -52,7 +52,7 @@ def test_jobs_that_a_colleague_cannot_see_count_as_live(private_cluster, shared_
     assert (again["sent"], again["held_by_live_jobs"]) == (0, 6)
     assert "cancelled 0 jobs" in theirs.rebench("cancel").stdout
     assert mine.jobs("PENDING") == [job]
-    # Its owner sees it, and that it has ended.
+    # The owner sees the job, and later also that it has ended.
     assert len(mine.trials("queued")) == 6
     mine.rebench("cancel")
     assert mine.wait_until_over()["lost"] == 6

@@ -61,7 +61,7 @@ def spec(tmp_path) -> Path:
 
 
 class Listener(logging.Handler):
-    """Handler that calls a function at the first line of a worker with this beginning."""
+    """Handler that calls a function once, at the first log line that begins with `word`."""
 
     def __init__(self, word: str, call: Callable[[], None]) -> None:
         super().__init__()
@@ -154,7 +154,7 @@ def test_trial_that_was_taken_over_meanwhile_is_not_recorded_twice(spec, tmp_pat
     assert FinishedTrials(run).refresh().trials.keys() == {second}
     assert [path.stem for path in run.glob("weights/*/*")] == [second]
     said = [line for line in heard.lines if first in line]
-    # The worker tries it again at the end, and leaves it to the other worker, which runs.
+    # At the end the worker tries this trial again; the other worker is alive and keeps it.
     assert said[1:] == [
         f"trial {first} was taken over: not recorded here",
         f"trial {first} is held by another worker",
@@ -185,7 +185,7 @@ def test_trial_whose_worker_died_three_times_is_given_up(spec, tmp_path, deaths,
         said = "worker died: its worker died 3 times in a row while training it (out of memory?)"
         assert trials[first].reason.startswith(said)
         assert len(list(run.glob("failures/*.jsonl"))) == 1
-    # Its shards are closed, though this process goes on.
+    # The worker has closed its shards, although its process continues.
     assert not [path for path in psutil.Process().open_files() if str(run) in path.path]
 
 
@@ -264,7 +264,7 @@ def test_node_on_which_torch_does_not_load_fails_its_job_and_no_trial(
     trials = rebench.status(run).trials.values()
     assert [(one.state, one.reason) for one in trials] == [("lost", lost)] * 2
     assert not list(run.glob("claims/*")), "no trial's worker has died while training it"
-    # The queue would show a job that failed at once: three in a row leave the node out.
+    # Both jobs count as jobs without work. Three such jobs in a row would leave the node out.
     assert read_state(Run.open(run)).idle == set(sent.jobs)
     assert rebench.submit(spec, cluster="debug").sent == 2
     assert rebench.status(run).counts["done"] == 2
@@ -279,12 +279,12 @@ def test_data_that_cannot_be_read_end_the_job_and_fail_no_trial(spec, tmp_path):
 
 
 def test_jobs_of_this_machine_share_its_gpus(spec, tmp_path, monkeypatch):
-    """They end in their set-up, before any worker comes to train."""
+    """The jobs end in their set-up lines, before any worker starts."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1,3,5,7,9")
     spec.write_text(SWEEP.replace("[1, 2]", "[1, 2, 3]"))
     out = tmp_path / "out"
     out.mkdir()
-    # Its GPUs; its session, which is its own, on Linux; what it reads.
+    # Each job prints its GPUs, its session (a new one, with the job's number) and its input.
     told = "$CUDA_VISIBLE_DEVICES $(cut -d' ' -f6 /proc/$$/stat) $(readlink /proc/$$/fd/0)"
     seen = f"echo {told} > {out}/$$; mv {out}/$$ {out}/$$.seen"
     settings = {"slurm.setup": [seen, "exit 0"], "slurm.gpus_per_task": 2, "slurm.device": "auto"}
@@ -303,7 +303,7 @@ def test_jobs_of_this_machine_share_its_gpus(spec, tmp_path, monkeypatch):
     _wait_for_local_jobs()
 
 
-# What it is among the processes of its job
+# The number and the attempt of a worker among the processes of its job
 
 
 def _prepared(folder: Path, trials: tuple[Trial, ...] = (), **options) -> Run:
@@ -347,7 +347,7 @@ def test_trials_that_fail_in_this_process_are_counted_and_exit_with_one(
     assert command_line(typed) == 1
     said = f"2 of 4 trials failed: see `rebench status {tmp_path}/runs/sweep --state failed`"
     assert capsys.readouterr().err.splitlines()[-1] == said
-    # They are not trained again, and what failed before is no failure of this call.
+    # The failed trials are not trained again, so this call succeeds.
     assert command_line(typed) == 0
     assert "2 trials failed before" in capsys.readouterr().err
 
@@ -454,7 +454,7 @@ def place(monkeypatch):
 NODE = socket.gethostname()
 SLURM = {"SUBMITIT_EXECUTOR": "slurm"}
 ALONE = SLURM | {"SLURM_JOB_ID": "77", "SLURM_RESTART_COUNT": "1"}
-# submitit numbers its job 6, within the job 5 of this machine.
+# submitit gives its job the number 6; for `rebench` it is the job 5 of this machine.
 HERE = {"SUBMITIT_EXECUTOR": "local", "SUBMITIT_LOCAL_JOB_ID": "6", "REBENCH_JOB": "5"}
 
 
@@ -498,7 +498,7 @@ def test_process_of_a_job_knows_its_place(
 
 
 def test_job_that_an_earlier_version_submitted_still_begins(tmp_path, place):
-    """Its command names the worker, and the job may have waited in the queue since."""
+    """An old command names the module of the worker; its job may still wait in the queue."""
     trials = expand_spec(parse_spec(SWEEP)).trials[:1]
     run = _prepared(tmp_path / "run", trials, device="cpu")
     place(SLURM_JOB_ID="78", SLURM_ARRAY_JOB_ID="77", SLURM_ARRAY_TASK_ID="0")
@@ -563,12 +563,13 @@ GONE = "cancelled or preempted"
         (OF_TWO, USR2, {}, "RUNNING", 0, "requeued", 1),
         (HERE, USR2, {}, "RUNNING", 128 + USR2, GONE, 0),
         (HERE, TERM, {}, "RUNNING", 128 + TERM, GONE, 0),
-        # Ten minutes are late from the start, and of eleven the first is not. One before timed out.
+        # The job has timed out once before. A signal in the first minute counts as a time-out if
+        # the limit is 10 minutes, but not if it is 11.
         (ALONE, USR2, {"time_min": 10, "max_requeues": 2}, "RUNNING", 128 + USR2, "requeued", 1),
         (ALONE, USR2, {"time_min": 11, "max_requeues": 1}, "RUNNING", 128 + USR2, "requeued", 1),
         (ALONE, TERM, {"time_min": 10, "max_requeues": 1}, "RUNNING", 128 + TERM, "requeued", 1),
         (ALONE, USR2, {"time_min": 10, "max_requeues": 1}, "RUNNING", "gave up", "gave up", 0),
-        # SLURM refuses: another process of the job was faster, or something is wrong.
+        # SLURM refuses to requeue. If the job is pending, another of its processes was faster.
         (OF_TWO, USR2, {"refused": True}, "PENDING", 0, "requeued", 0),
         (OF_TWO, USR2, {"refused": True}, "RUNNING", "no", "requeued", 0),
         (ALONE, USR2, {"refused": True}, "PENDING", "no", "requeued", 0),

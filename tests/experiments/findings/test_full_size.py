@@ -23,7 +23,10 @@ def runs():
 
 @pytest.mark.slow
 def test_another_procedure_is_compared_on_the_cells_with_an_equal_cell(runs):
-    """One run of noise with a standard deviation of one point, by hand at K = 100 and 50."""
+    """The other procedure is the published means plus noise of one point.
+
+    Tau and seed tau are computed by scipy, for K = 100 and 50.
+    """
     means = open_table("nb201").means("cifar10", "ori-test", 200).to_numpy()
     other = means + np.random.default_rng(1).normal(size=len(means))
     rows = full_size.retrained(other).set_index("top_percent")

@@ -39,7 +39,7 @@ def test_stored_pages_are_the_filled_templates():
 
 @pytest.fixture
 def small_pages(monkeypatch, tmp_path):
-    """A folder with one template, and the page that belongs to it."""
+    """A folder with one template and the page that is generated from it."""
     (tmp_path / "page.md.jinja").write_text("drop {{ against_published('analog').drop.value }}\n")
     monkeypatch.setattr(pages, "_HERE", tmp_path)
     monkeypatch.setattr(pages, "_FIGURES", {})

@@ -113,7 +113,7 @@ def test_prediction_is_kendalls_tau_with_the_published_accuracies():
 
 
 def test_gain_in_prediction_keeps_the_number_of_best_cells_in_each_draw():
-    """The interval with plain numpy, from samples of the best 5 % and of the others."""
+    """Compute the interval with numpy: bootstrap the best 5 % and the other cells separately."""
     first, second = (runs_of("mini-proxy", name) for name in ("fixed", "topology-init"))
     final = small.published()[first.index].to_numpy()
     best = final >= small.published().quantile(0.95)

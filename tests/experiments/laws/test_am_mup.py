@@ -104,7 +104,7 @@ def test_stack_shrinks_the_variance_of_branches_alone():
 
 
 def test_transfer_trains_on_the_images_it_is_given():
-    # Colours and three classes; rates so small that nothing is learnt.
+    # The images have colours and three classes. The rates are so small that nothing is learnt.
     generator = torch.Generator().manual_seed(0)
     few = SmallImages(
         name="few", pixels=torch.randn(48, 3, 6, 6, generator=generator),

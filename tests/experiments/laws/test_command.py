@@ -134,7 +134,7 @@ def everything(tmp_path_factory) -> Path:
 @pytest.mark.xdist_group("laws")
 @pytest.mark.parametrize("law", LAWS)
 def test_small_run_prints_verdicts_and_saves_figure_and_data(everything, law, laws):
-    """From finished pieces, except for laws without a paper."""
+    """The pieces of most laws are finished already, so they are read, not computed again."""
     kept = finished(everything)
     said = laws("measure", law, "--small", *with_digits(law), "--out", str(everything))
     assert finished(everything) == kept
@@ -161,6 +161,6 @@ def test_all_laws_go_into_one_folder_with_a_page_and_figures(everything, laws):
         for line in page.splitlines()
         if "not measured here; python -m experiments.laws" in line
     ]
-    # GELU is left out of the quick sizes.
+    # Small settings have no networks with GELU, so figure 7 is missing.
     assert [line.split(" | ")[0] for line in missing] == ["| Chen et al., figure 7"]
     assert {path.stem for path in everything.glob("*.png")} >= set(OF_PAPERS)

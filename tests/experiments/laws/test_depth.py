@@ -152,7 +152,7 @@ def test_unequal_widths_leave_the_exponent_and_change_the_constant():
 def test_law_holds_unequal_widths_against_the_recursion():
     settings = UnequalSettings(narrow=32, wide=64, depths=(2, 4, 8), draws=200)
     table, verdicts = measure_unequal(settings, 0, Pieces())
-    # Five standard errors, and 25 %: 200 draws.
+    # Tolerances for 200 draws: five standard errors, and 25 %.
     away = (table["second_moment"] - table["exact"]).abs()
     assert (away < 5 * table["standard_error"]).all()
     assert (away < 0.25 * table["exact"]).all()

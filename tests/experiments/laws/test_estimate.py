@@ -51,7 +51,7 @@ def test_exponent_interval_covers_the_truth_about_as_often_as_it_says():
 
 
 def test_geometric_exponent_is_that_of_a_typical_draw():
-    # By hand: draws whose logarithms spread evenly about x^3, the last a million times that.
+    # The logarithms of the draws are spread evenly about that of x^3. Then one huge draw is added.
     x = [1.0, 2.0, 4.0]
     spread = np.exp(np.array([-2.0, -1.0, 0.0, 1.0, 2.0]))
     samples = [value**3 * spread for value in x]

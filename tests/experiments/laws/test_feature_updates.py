@@ -100,7 +100,7 @@ def test_unknown_modules_and_parameters_are_named():
 
 
 def test_limit_cosine_equals_the_depth_laws_aligned_share():
-    # Independent: l^2 / 2 of the depth law's second moment lies along the gradient.
+    # By the depth law: the part l^2 / 2 of the second moment is along the gradient.
     from experiments.laws.depth import infinite_width_moment
 
     for layer in (1, 2, 9):
@@ -149,7 +149,7 @@ def test_controlled_rates_give_equal_contributions_and_the_asked_drop():
 
 
 def test_batches_go_round_few_images():
-    # 100 images are one batch of 64 a pass.
+    # 100 images give one batch of 64 in each pass, so five batches need five passes.
     batches = draw_batches(100, 64, 5, torch.Generator().manual_seed(0))
     assert [len(batch) for batch in batches] == [64] * 5
     assert all(len(set(batch.tolist())) == 64 for batch in batches)

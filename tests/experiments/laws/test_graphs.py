@@ -19,14 +19,14 @@ from rebench.recipes.recursion import Graphs
 
 
 def test_connected_layer_graphs_of_five_vertices_are_841():
-    # 2^10 codes; 841 connect vertex 0 to vertex 4 (counted in the literature's notes and here).
+    # Of the 2^10 codes, 841 connect vertex 0 to vertex 4. The paper's authors count as many.
     codes = graphs.all_layer_graphs(5)
     assert len(codes) == 841
     assert len({str(code.pruned()) for code in codes}) == 159
 
 
 def test_cubed_depths_of_a_complete_graph_equal_a_hand_count():
-    # 5 vertices: 1 path of 1 layer, 3 of 2, 3 of 3, 1 of 4.
+    # A complete graph of 5 vertices has 1 path with 1 layer, 3 with 2, 3 with 3 and 1 with 4.
     complete = DagCode.parse("2_22_222_2222").depth_polynomial()
     assert moment(complete, 3) == 1 + 3 * 8 + 3 * 27 + 64
     assert moment(complete, 3, 1) == 8 + 3 * 27 + 3 * 64 + 125

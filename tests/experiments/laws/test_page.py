@@ -142,7 +142,7 @@ def test_page_has_papers_main_results_terms_laws_and_sources_in_this_order(measu
 def test_page_says_of_every_figure_where_it_is_or_how_to_measure_it(measured):
     lines = theory_page(measured).partition("### Results of the papers")[2].splitlines()
     rows = {line.split(" | ")[0].removeprefix("| "): line for line in lines if line.count("|") == 4}
-    # Chen et al. have figures 1, a drawing, to 9.
+    # Chen et al. have nine figures; figure 1 is a drawing.
     assert all(f"Chen et al., figure {number}" in rows for number in range(2, 10))
     assert "above: depth (Jelassi et al.)" in rows["Jelassi et al., theorem 1.1"]
     assert (

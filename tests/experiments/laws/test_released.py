@@ -73,7 +73,7 @@ def test_biases_learn_at_the_rate_of_the_weights(digits):
 
 
 def test_graphs_as_coded_are_those_of_the_released_list():
-    # Its list is all 3^10 codes in a random order; 1 - (2/3)^10 = .983 of them have skips.
+    # The released list has all 3^10 codes in random order; 1 - (2/3)^10 = 98.3 % have skips.
     found = graphs.random_graphs(
         300, 5, np.random.default_rng(0), (NO_EDGE, SKIP_EDGE, LAYER), pruned=False
     )
@@ -132,7 +132,8 @@ def test_a_rule_that_scales_the_bases_rate_rightly_lies_on_the_identity_line():
     for _, part in table.groupby("criterion"):
         rules = part.set_index("predictor")
         assert rules.loc["eq. 8, L+3", ["r", "off"]].tolist() == pytest.approx([1, 1])
-        # The base has one path of one layer: 4^3 as the others are counted, 3^3 as the code does.
+        # The base graph has one path with one layer. Counted as in other graphs, its depth is
+        # 1 + 3 = 4; the released code takes 3.
         slip = math.sqrt(4**3 / 3**3)
         assert rules.loc[scores.BASE_COUNTED_3, "off"] == pytest.approx(slip)
         assert rules.loc[scores.BASE_COUNTED_3, "scale"] == pytest.approx(slip)
@@ -167,7 +168,7 @@ def test_any_number_of_classes_is_searched_and_resumed(tmp_path):
         graphs.chain(1), None, images,
         dataclasses.replace(chosen.search, classes=30), 0,
     )  # fmt: skip
-    # A first batch that no step precedes: its loss is that of 30 classes, or about it.
+    # The loss of the first batch, before any step, is near that of guessing among 30 classes.
     assert searched["loss"].min() == pytest.approx(math.log(30), rel=0.5)
     scored = scores.score_released(first, np.random.default_rng(0))
     assert set(scored["predictor"]) == {

@@ -17,7 +17,8 @@ from experiments.laws.registry import LAWS
 
 @pytest.mark.parametrize("zero_readout", [False, True])
 def test_speeds_are_those_of_autograd(zero_readout):
-    # Independent: the network written out; a readout of 0 has learnt -f after one step of x df = 1.
+    # The network is written out and differentiated by autograd. A readout of 0 is parallel to the
+    # last feature after one step.
     depth, width, branch = 4, 10, 0.7
     found = speed.speed_frame(
         depth=depth, width=width, constant=branch, power=0, draws=1, seed=5, kernel=True,
@@ -90,7 +91,7 @@ def test_every_scaling_keeps_what_it_promises():
     ("scaling", "limit", "said"), [("mean-field", -1.5, -1.49), ("FSC", -2, -1.93)]
 )
 def test_exponents_of_shallow_networks_are_those_of_the_limit(scaling, limit, said):
-    """The page says the second number; the first is the limit of wide networks."""
+    """`limit` is the exponent of infinitely deep networks; `said` is on the page of findings."""
     found = exponent_of_shallow_rate(scaling)
     assert found.value == pytest.approx(said, abs=0.03)
     assert found.low < limit < found.high
