@@ -18,8 +18,8 @@ def smooth_table(
 ) -> SearchTable:
     """Return a table with accuracy additive over edges; the only optimum is all 3x3 convolutions.
 
-    The 12-epoch signal is the final accuracy less 20, plus noise; a run costs 10 s and 1 s more
-    per convolution, 200 epochs 200/12 of it.
+    The 12-epoch accuracy is the final accuracy minus 20, plus noise. A run of 12 epochs costs 10 s
+    plus 1 s for each convolution; a run of 200 epochs costs 200/12 times as much.
     """
     space = space or SearchSpace.whole()
     worth = np.array([0.0, 3.0, 5.0, 7.0, 2.0])[space.ops].sum(1)
@@ -65,8 +65,8 @@ def final_accuracy(dataset: str) -> np.ndarray:
 def calibrated_table(dataset: str, seed: int = 0) -> SearchTable:
     """Return a table of published final accuracies, with generated signal and validation.
 
-    The signal is a Gaussian copula of the final accuracy: its normal score times the correlation
-    plus independent noise, of which three tenths of the variance are the seed's.
+    The signal is a Gaussian copula of the final accuracy: its normal score times the correlation,
+    plus noise. Three tenths of the noise variance differ between seeds.
     """
     final = final_accuracy(dataset)
     generator = np.random.default_rng(seed)

@@ -53,7 +53,10 @@ def test_no_warning_without_another_module_cells(tmp_path: Path):
 
 
 def test_rebench_is_found_in_the_folder_that_holds_a_clone(tmp_path: Path):
-    """There a folder without ``__init__.py`` has its name; `scripts/setup` lets it come second."""
+    """The clone's folder is called rebench, too, but has no ``__init__.py``.
+
+    `scripts/setup` makes Python find the package before this folder.
+    """
     (tmp_path / "rebench" / "rebench").mkdir(parents=True)
     inherited = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     command = [sys.executable, "-c", "import rebench; print(rebench.open.__name__)"]

@@ -16,7 +16,7 @@ from support import PROJECT
 
 from rebench.cli.doctor import Finding, examine
 
-# Without the clone, where an editable installation would find an intact rebench.
+# Removes the clone from the path; an editable installation would find an intact rebench there.
 DOCTOR = (
     f"import sys; sys.path = [path for path in sys.path if path != {str(PROJECT)!r}];"
     " from rebench.cli import main; sys.exit(main(['doctor', '--json']))"

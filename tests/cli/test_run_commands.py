@@ -182,7 +182,7 @@ def test_trials_of_all_states_or_of_one_state_are_listed(capsys):
 
 
 def test_watch_prints_the_counts_and_exits_with_1_if_trials_are_missing(tmp_path, capsys):
-    # A new checkout has new files: a submitter that wrote them could still live.
+    # Make the files old. With new files, as after a checkout, a submitter could still be alive.
     run = shutil.copytree(OLD, tmp_path / "run")
     for path in run.rglob("*"):
         os.utime(path, (0, 0))

@@ -9,7 +9,7 @@ from command_lines import LINES, SLOW, words
 
 from rebench.cli import main
 
-# The script of a job has the lines that it has.
+# The script of a job is printed unchanged, with lines of any length.
 _TABLES = [name for name in LINES if name != "submit --dry-run"]
 
 

@@ -35,7 +35,7 @@ NUMBERS = {
     ("--cells", 2, 24, 24): "demo",
     ("--images", 1, None, 64): "search-proxies",
 }
-# How many draws are enough is the analysis' own question.
+# Bounds and default of --draws are defined by the package `analysis`, not by the commands.
 ELSEWHERE = {"--draws"}
 
 

@@ -92,7 +92,10 @@ def test_part_of_cifar10_is_the_first_images_as_averages_of_boxes(cifar10: Path)
 
 
 def test_error_of_jpeg_coding_is_that_of_the_page(real_data: Path):
-    """`docs/how-to/import-export.md`: 4.9 grey levels, at 16 x 16, of pixels that vary by 62."""
+    """Check the numbers of `docs/how-to/import-export.md`, for images of 16 x 16 pixels.
+
+    The error is 4.9 grey levels; the standard deviation of the pixels is 62.
+    """
     exact = read_raw("cifar10-16", real_data / "cifar10-mini").test
     coded = read_raw("cifar10-jpeg", real_data).test
     boxes = coded.pixels.reshape(-1, 3, 16, 2, 16, 2).float().mean(dim=(3, 5))

@@ -282,7 +282,10 @@ def test_depth_and_number_of_containers_are_limited(depth, count, taken):
 
 
 def test_containers_are_counted_by_the_size_of_the_file():
-    """In 4,685 bytes there may be 4,096 and 4685 // 8: 4,680 lists and the tuple of them."""
+    """A file of 4,685 bytes may contain 4,096 + 4,685 // 8 = 4,681 containers.
+
+    The accepted file has 4,680 lists and the tuple of them.
+    """
     assert len(load(b"\x80\x04(" + b"]" * 4680 + b"t.")) == 4680
     with pytest.raises(UnsafeFileError, match="more containers"):
         load(b"\x80\x04(" + b"]" * 4681 + b"t.")

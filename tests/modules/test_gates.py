@@ -29,7 +29,8 @@ def _uses(network):
 @pytest.mark.parametrize("packed", [True, False], ids=["packed", "separate"])
 def test_queries_and_keys_are_hidden_weights(packed: bool, written: bool, tracer: str):
     network = read_network(Former(packed=packed, written=written), WORDS, tracer=tracer)
-    # The embedding; in each of two blocks v and out, and two layers, each parallel to an identity.
+    # A path has the embedding, and in each of two blocks: v and out, or an identity; then two
+    # layers, or an identity.
     assert network.graph.depth_polynomial() == (0, 1, 0, 4, 0, 6, 0, 4, 0, 1)
     uses = _uses(network)
     names = ("qkv", "out") if packed else ("q", "k", "v", "out")
@@ -121,7 +122,7 @@ def _squeezed(net, x):
 
 
 def _turned(net, x):
-    """Positions turn queries and keys: parts of them are joined again."""
+    """Return attention with rotary positions: halves of queries and keys are swapped and joined."""
     y = net.a(x)
 
     def turn(z):
@@ -224,7 +225,7 @@ def test_a_layer_in_a_gate_is_never_the_readout_and_changes_no_depth():
 
 
 class Learned(Net):
-    """Also returns a scale, a layer's output for a learned query, and a layer's weight."""
+    """Network that also returns a scale, a layer's output for a learned query, and a weight."""
 
     def forward(self, x):
         return super().forward(x), self.scale.exp(), self.e(self.query), self.a.weight

@@ -16,7 +16,7 @@ IMAGES = torch.zeros(2, 4, 6, 6)
 
 
 class Pair(Net):
-    """Two inputs, and a third that is not given."""
+    """Network of two inputs and an optional third one, which the tests omit."""
 
     def forward(self, x, y, mask=None):
         value = self.body(self, x, y)
@@ -150,7 +150,7 @@ def test_a_concatenation_adds_paths_and_no_degree(tracer: str):
     assert _use(network, "wide.weight").weight.fan_in == 8  # which counts both
     assert [_degree(network, name, end=1) for name in ("wide.weight", "a.weight")] == [1, 1]
     assert _degree(network, "a.weight") == 1
-    # Of a sum of three terms and one: two on the average, where both have four channels.
+    # The first four channels are a sum of three terms, the others one term: two on average.
     network = _read(
         lambda net, x: net.wide(torch.cat([net.a(x) + net.b(x) + x, net.c(x)], dim=-1)),
         tracer=tracer,
@@ -182,7 +182,7 @@ def test_fan_in_of_convolutions_counts_the_inputs_of_one_output(layer, fan_in: i
 
     network = read_network(Images(), IMAGES, tracer=tracer)
     assert _use(network, "layer.weight").weight.fan_in == fan_in
-    # The variance that N(0, 1 / fan_in) gives a pixel inside is the input's.
+    # Weights from N(0, 1 / fan_in) keep the variance of pixels that are not near the border.
     nn.init.normal_(layer.weight, std=fan_in**-0.5)
     outputs = torch.stack([layer(torch.randn(4, 4, 12, 12))[..., 3:-3, 3:-3] for _ in range(20)])
     assert outputs.std().item() == pytest.approx(1, rel=0.35)
@@ -264,7 +264,7 @@ def test_given_paths_are_used(tracer: str):
 
 
 class Outer(nn.Module):
-    """Calls a module inside a module, which multiplies two layers."""
+    """Network that calls an inner module, such as `Product`, before its last layer."""
 
     def __init__(self, inner):
         super().__init__()

@@ -80,7 +80,8 @@ def test_a_written_norm_has_one_path_and_makes_weights_before_it_scale_invariant
     assert network.graph.depth_polynomial() == (0, 0, 1)
     settled = {use.weight.name: use.normalised for use in network.uses}
     assert settled == {"first.weight": True, "second.weight": False, "readout.weight": False}
-    # As of any normalisation that is not over the batch, a bias before it is seen.
+    # A bias before a normalisation that is not over the batch changes the output, so the weight
+    # is not scale-invariant.
     biased = read_network(Net(NORMS[name], bias=True), X, tracer=tracer)
     assert not any(use.normalised for use in biased.uses)
 
@@ -95,7 +96,7 @@ OTHERS = {
     "the square of it": (lambda _, x: x / x.pow(2).mean(-1, keepdim=True), (0, 0, 1)),
     "times its size": (lambda _, x: x * x.std(-1, keepdim=True), (0, 0, 1)),
     "a sum of it and its mean": (lambda _, x: F.normalize(x + x.mean(-1, True), dim=-1), (0, 0, 2)),
-    # No product: a sum of two, as it always was.
+    # A difference is no norm, but a sum of two terms.
     "centred alone": (lambda _, x: x - x.mean(-1, keepdim=True), (0, 0, 2)),
 }
 

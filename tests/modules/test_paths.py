@@ -46,7 +46,7 @@ COUNTED = {
     # Layer i reads all before: t (1 + t)^3 with three of them.
     "densenet": (DenseNet(), IMAGES, (0, 1, 3, 3, 1)),
     "mobilenet": (MobileNet(), IMAGES, product(T, ONE_PLUS_T3, ONE_PLUS_T3)),
-    # enter, merge; or enter, down, up, merge.
+    # A path has the layers enter and merge, or enter, down, up and merge.
     "u-net": (UNet(), IMAGES, (0, 0, 1, 0, 1)),
     "mixer": (Mixer(), IMAGES, product(T, *[ONE_PLUS_T2] * 4)),
     # A path through attention has two layers: the projection to values, and that of the output.
@@ -100,7 +100,7 @@ def test_cells_with_edges_from_empty_vertices_are_read_by_both(code: str, tracer
 
 
 def test_a_network_that_was_read_still_pools():
-    # Of a width that nothing else here has: kernels of ones are kept.
+    # No other test has 7 channels: the kernel of ones is cached for each width.
     network = TinyNet(Cell.parse("4_44_444"), channels=7, cells_per_stage=1)
     inner = torch.randn(2, 3, 8, 8).to(memory_format=torch.channels_last)
     read_network(network, inner, tracer="fx")
@@ -117,10 +117,10 @@ def test_the_network_of_the_benchmark_has_the_same_polynomial(tracer: str):
 
 @pytest.mark.slow
 def test_every_third_kind_of_cell_has_its_polynomial():
-    """Kernel sizes and pooling change no path: of cells that differ only in these, one is built.
+    """Build one random cell of each group of cells with the same paths, for a third of the groups.
 
-    The cell is drawn at random, so every operation occurs on every edge. Every third group of
-    cells, in the benchmark's shuffled order, is built.
+    Cells of a group differ only in kernel sizes, or in pooling instead of skips. The cell is drawn
+    at random, so every operation occurs on every edge.
     """
     same = {CONV_1X1: CONV_3X3, AVG_POOL: SKIP}
     alike = defaultdict(list)

@@ -155,7 +155,7 @@ def test_check_shows_the_movement_of_each_layer_and_of_the_base():
     assert list(frame["role"]) == ["stem", "hidden", "hidden", "readout"]
     assert frame["base"].notna().tolist() == [True, True, False, False]
     assert all(torch.equal(value, before[name]) for name, value in network.state_dict().items())
-    # By hand: one step of SGD, and how far the first layer's output went.
+    # By hand: take one step of SGD, and measure the change of the first layer's output.
     stepped = copy.deepcopy(network).double()
     x = batch[0].double()
     here = stepped[0](x).detach()
@@ -163,7 +163,7 @@ def test_check_shows_the_movement_of_each_layer_and_of_the_base():
     torch.optim.SGD(stepped.parameters(), lr=0.1).step()
     moved = (stepped[0](x) - here).square().mean() / here.square().mean()
     assert frame["movement"][0] == pytest.approx(math.sqrt(moved.item()))
-    # A plan from a file has no base network at hand until it is given.
+    # A plan from a file does not contain the base network, which can be given again.
     again = Plan.from_json(plan.to_json())
     assert again.check(network, batch)["base"].isna().all()
     assert again.check(network, batch, base=base).equals(frame)
@@ -215,7 +215,7 @@ def test_default_init_is_pytorch_s():
         )
         for _ in range(100)
     ]
-    # Of all of them: nine numbers of one bias would say little.
+    # Standard deviations over 100 networks: a bias of one network has only nine numbers.
     drawn = zip(*(each.parameters() for each in networks), strict=True)
     expected = [torch.stack(each).std().item() for each in drawn]
     network = networks[0]

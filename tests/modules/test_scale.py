@@ -1,4 +1,4 @@
-"""A weight is scale-invariant where the network computes the same with three times the weight."""
+"""Scale-invariant weights: the network computes the same if such a weight is tripled."""
 
 import pytest
 import torch
@@ -20,7 +20,7 @@ from rebench.nets import TinyNet
 
 
 class Odd(nn.Module):
-    """Biases before normalisation, layers in a row, groups, and a normalisation that is frozen."""
+    """Network with unusual layers before its normalisations; comments name what is special."""
 
     def __init__(self):
         super().__init__()
@@ -53,7 +53,7 @@ class Odd(nn.Module):
 
 
 class Mixed(nn.Module):
-    """Parts of a concatenation that a gate mixes before they are normalised."""
+    """Network that concatenates two layers and mixes the channels by a gate before the norm."""
 
     def __init__(self):
         super().__init__()

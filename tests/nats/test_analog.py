@@ -36,7 +36,7 @@ OTHER = (0, 0, 0, 0, 0, 0)
 
 @pytest.fixture
 def theirs() -> Iterator[types.ModuleType]:
-    """A module with the package's class names; its objects can be pickled."""
+    """A module that replaces the package of AnalogNAS-Bench: its classes can be pickled."""
     module = types.ModuleType("analognasbench.data")
     for name in ("Architecture", "DriftMeasurement", "Other"):
         setattr(module, name, type(name, (), {"__module__": module.__name__}))
@@ -244,6 +244,6 @@ def test_the_real_wheel_agrees_with_the_published_means(tmp_path, capsys):
 
 
 def _with_edges_as_in_strings(index: int) -> int:
-    """Return the cell of a key if its digits had the edge order of architecture strings."""
+    """Return the cell if the digits of a key had the same order as the edges in strings."""
     op10, op20, op21, op30, op31, op32 = Cell.from_index(index).ops
     return Cell((op10, op20, op30, op21, op31, op32)).index

@@ -16,11 +16,12 @@ from rebench.errors import InputError, UnsafeFileError
 from rebench.machine import bounded_memory
 from rebench.nats.ingest import ingest
 
-# Calls of functions, Python's and C's, which no load changes; the most is 23 million.
+# Limit of function calls in Python and C. Unlike seconds, calls do not depend on other programs.
+# The largest count of a record is 23 million.
 CALLS = 30_000_000
 MEGABYTES = 300
 
-# Each record is read by a process of its own, so that one that kills its reader is seen.
+# Each record is read in a separate process, because a record may kill the process.
 READER = """
 import json, os, resource, sys
 from pathlib import Path
@@ -38,7 +39,7 @@ for path in sorted(Path(sys.argv[1]).iterdir()):
             global calls
             calls += 1
 
-        # What does its work within one call is ended here, and is seen to have died.
+        # A record that needs much work within one call is ended by this limit of CPU time.
         resource.setrlimit(resource.RLIMIT_CPU, (60, 60))
         sys.setprofile(count)
         try:
@@ -94,7 +95,7 @@ print(len(bytearray(2**28)))
 
 
 def test_what_the_checks_miss_meets_the_outer_limit():
-    # In a process that has freed nothing of such a size, which it could use again.
+    # In a new process, because freed memory could be used again without reaching the limit.
     done = subprocess.run(
         [sys.executable, "-c", _TOO_LARGE], cwd=PROJECT, capture_output=True, text=True, check=True
     )

@@ -197,7 +197,7 @@ def test_server_that_points_to_a_file_is_refused(server: Server, tmp_path: Path)
 
 
 def test_server_that_points_to_an_address_that_is_not_https_is_refused(server, tmp_path: Path):
-    """Another name of this machine: who answers there would be believed."""
+    """The redirection leads to another address of this machine, which is not https."""
     server.redirect = server.url.replace("127.0.0.1", "127.1").replace("data.tar", "other.tar")
     with pytest.raises(InputError, match=r"must be from an https address, got http://127\.1:"):
         fetched(server, tmp_path)

@@ -29,7 +29,7 @@ from rebench.tables import Table, open_table
 
 CELLS = [2, 13, 14]
 DATASETS = ("cifar10-valid", "cifar10", "cifar100", "ImageNet16-120")
-# CIFAR-10's directions of evaluation that the readers show: data set, their word, our split.
+# Evaluations that other programs show: data set, their name of the split, our name.
 SHOWN = [
     ("cifar10-valid", "valid", "x-valid"),
     ("cifar10", "test", "ori-test"),
@@ -88,7 +88,7 @@ def test_cells_with_other_seeds_and_unknown_values_are_written_as_the_packages_o
         for hp, results in expected.items():
             for trial in results.all_results.values():
                 trial.latency = trial.latency or [-1.0]
-            # As text: NaN is NaN there, and the order of every dict counts.
+            # Compare texts: in them NaN equals NaN, and the order of dicts counts.
             assert repr(states[hp]) == repr(results.state_dict())
         assert list(states) == list(expected) == ["12", "200"]
         files[index] = {hp: list(state["all_results"]) for hp, state in states.items()}
@@ -142,7 +142,8 @@ def test_syne_tune_opens_the_blackbox(name, request, tmp_path):
             ]
             setting = {f"hp_x{edge}": op for edge, op in enumerate(ops)}
             trained = "cifar10-valid" if dataset == "cifar10" else dataset
-            # Epoch by epoch the benchmark validated training on half of CIFAR-10 alone.
+            # The benchmark has validation curves only for training on half of CIFAR-10. For other
+            # data sets the curve of the whole test set replaces them.
             whole = name == "ingested" and dataset != "cifar10"
             valid = table.seeds(index, trained, "ori-test" if whole else "x-valid")
             tested = table.seeds(index, trained, "ori-test")
@@ -242,7 +243,10 @@ def test_export_into_a_place_that_cannot_be_is_one_line(generated, tmp_path):
 
 
 def test_naslibs_files_answer_as_its_queries_ask(ingested, tmp_path):
-    """NASLib is on no index; it asks `data[arch][dataset][metric][epoch]` and for `cost_info`."""
+    """The test makes the queries of NASLib itself, because pip cannot install NASLib.
+
+    They are `data[arch][dataset][metric][epoch]` and `cost_info`.
+    """
     made = export_naslib(Choice(published=ingested), tmp_path / "data")
     names = {"cifar10-valid": "cifar10", "cifar100": "cifar100", "ImageNet16-120": "ImageNet16"}
     for dataset, name in names.items():

@@ -20,7 +20,7 @@ SPLITS = {"train": "train-acc", "x-valid": "valid-acc", "ori-test": "test-acc"}
 
 
 def frames(names: tuple[str, ...] = ("train", "valid", "test")) -> dict[str, pd.DataFrame]:
-    """The archive as the page on import and export makes tables of it, by data set."""
+    """Return the tables of the archive by data set, read as the page on import and export says."""
     made = {}
     with tarfile.open(ARCHIVE) as archive:
         for task in ("cifar10", "fashion_mnist"):
@@ -56,7 +56,10 @@ def raw(task: str) -> pd.DataFrame:
 
 
 def cell_of(features: pd.Series) -> int:
-    """The cell of a configuration, spelt as its code does: vertices from 1, edges (from, to)."""
+    """Return the cell of a configuration of JAHS-Bench-201.
+
+    Its code numbers the vertices from 1 and names edges (from, to).
+    """
     names = ("skip_connect", "none", "nor_conv_3x3", "nor_conv_1x1", "avg_pool_3x3")
     edges = ((1, 2), (1, 3), (1, 4), (2, 3), (2, 4), (3, 4))
     op = {edge: names[int(features[f"Op{i}"])] for i, edge in enumerate(edges, start=1)}

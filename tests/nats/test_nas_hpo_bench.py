@@ -56,7 +56,7 @@ def test_answers_are_those_of_its_own_package(folder: Path, table: pd.DataFrame)
         )
         told = ours.loc[(cell_of(code).index, rate, batch_size, seed)]
         assert told.loc[SPLITS[split], "accuracy"] == accuracy
-        # What it calls the cost of an accuracy: the training, and what is evaluated on the way.
+        # The package's cost of an accuracy is the time of training and of all its evaluations.
         counted = {"train": ["train"], "valid": ["train", "x-valid"]}.get(split, told.index)
         assert told.loc[counted, "seconds"].sum() == pytest.approx(cost)
 
@@ -92,7 +92,7 @@ def test_cells_of_one_hash_name_the_first_of_them(table: pd.DataFrame):
 
 @pytest.mark.parametrize("protocol", [2, 3, 5])
 def test_files_of_every_binary_protocol_are_one_table(protocol: int, table, tmp_path: Path):
-    # Nor does it matter whether dicts share their keys.
+    # The tuples that are keys are shared between the dicts in the original, and copied here.
     apart = {
         name: {(key[0][:1] + key[0][1:], *key[1:]): value for key, value in values.items()}
         for name, values in BENCH.items()
@@ -146,7 +146,7 @@ def test_file_that_is_wrong_is_one_line_and_no_table(kind: str, tmp_path: Path):
     bench, message = WRONG[kind]
     (tmp_path / "cellinfo.pkl").write_bytes(pickle.dumps({"hash": HASHES}, 4))
     if message.endswith("tuple") or "hash" in kind or kind.startswith(("rate", "batch", "seed")):
-        # The same keys everywhere, as in a file that is whole.
+        # Give all dicts the same keys, so that only the key is wrong.
         keys = bench["train_acc_11"]
         bench = {**bench, **{name: dict.fromkeys(keys, 1.0) for name in KEYS}}
     (tmp_path / "bench12.pkl").write_bytes(pickle.dumps(bench, 4))

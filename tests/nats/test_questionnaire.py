@@ -132,7 +132,7 @@ def test_every_question_is_answered_as_the_package_answers(real, table, capsys):
 
 
 def test_the_questionnaire_finds_a_difference(real, table, capsys):
-    """One accuracy of one seed, wrong in its last digits, and one trial that is not there."""
+    """The test changes the last digits of one accuracy, and removes one trial."""
     cells = sorted(real.evaluated_indexes)
     frame = table.frame()
     at = (frame["index"] == cells[0]) & (frame["dataset"] == "cifar100") & (frame["seed"] == 999)

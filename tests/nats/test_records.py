@@ -68,7 +68,7 @@ def test_rows_and_curves_are_those_of_the_record():
     ]
     np.testing.assert_equal([[row[name] for name in columns] for row in rows], expected)
     curves = [[into.curves[name][at] for name in columns[:4]] for at in range(2)]
-    # An epoch's time is of its own where it differs from another's.
+    # Curves contain the time of each epoch only if these times differ.
     expected = [
         ["train", [40.0, 60.0], [2.0, 1.0], [5.0, 7.0]],
         ["x-valid", [30.0, 50.0], [NAN, 1.5], None],
@@ -117,7 +117,7 @@ def _set(place: str, key: Any, value: Any) -> Callable[[dict[str, Any]], object]
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        # What stands after a loss that is not a number is looked at as well.
+        # The loss before this one is NaN; values after it are checked, too.
         (_set("eval_losses", "x-valid@1", -1.0), "loss .* -1"),
         (_set("eval_losses", "x-valid@1", math.inf), "loss .* inf"),
         (_set("train_acc1es", 0, 100.5), "accuracy .* 100.5"),
@@ -173,7 +173,7 @@ def test_wrong_frame_of_a_record_is_refused(around, message):
 
 @pytest.mark.parametrize(("epochs", "taken"), [(50_000, True), (50_001, False)])
 def test_record_of_more_epochs_than_any_has_is_refused_unread(epochs, taken):
-    """Trials that end at once: of the epochs of none is there a value."""
+    """The trials claim many epochs, but contain no values of them."""
     trial = {**TRIAL, "epochs": 12_500, "train_acc1es": {}, "eval_acc1es": {}}
     names = ["cifar10-valid", "cifar10", "cifar100", "ImageNet16-120"]
     rest = epochs - 50_000

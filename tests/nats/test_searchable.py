@@ -122,7 +122,7 @@ def test_published_time_is_in_proportion_to_the_epochs(published: Table, tested:
     info = ReBench(short, for_search=True).get_more_info(11, "cifar10-valid", hp="20")
     assert info["train-all-time"] == pytest.approx(seconds / 10)
     assert info["train-per-time"] == pytest.approx(seconds / 200)
-    # The longest training is in the place of those of 12 and 200 epochs, with its time.
+    # Answers for 12 and 200 epochs are those of the longest training, with its time.
     for hp in (12, 200):
         copied = ReBench(short, for_search=True).get_more_info(11, "cifar10-valid", hp=hp)
         assert copied["train-all-time"] == pytest.approx(seconds / 10)
@@ -233,7 +233,7 @@ def test_nats_bench_searches_the_exports(completed, one_file, tmp_path):
             told = random_search(api, dataset, budget, cells)
             ours = random_search(ReBench(table), dataset, budget, cells)
             assert [one[:2] for one in told] == [one[:2] for one in ours]
-            # The package adds the times of the epochs up.
+            # The package sums the times of epochs, so its times differ by rounding.
             assert [one[2] for one in told] == pytest.approx([one[2] for one in ours])
         about = json.loads((tmp_path / f"{out.name}.about.json").read_text())
         assert "12 epochs are " in about["tables"][0]["name"]
@@ -253,7 +253,7 @@ def test_nas_201_api_opens_all(published, tested, mini, completed, tmp_path):
     nas_201_api = pytest.importorskip("nas_201_api", reason="nas-bench-201 is not installed")
     with pytest.raises(InputError, match=r"tables have 5: nothing is written. --for-search"):
         export_pth(Choice(retrained=mini), tmp_path / "refused.pth")
-    # The longest training of `mini` is both of the file's trainings.
+    # In the file of `mini`, the trainings of 12 and 200 epochs are both its longest training.
     for table, hps in ((published, [200]), (tested, [200]), (completed["mini"], [12, 200])):
         made = export_pth(Choice(published=table), tmp_path / f"{table.name}.pth")
         api = nas_201_api.NASBench201API(str(made.path), verbose=False)

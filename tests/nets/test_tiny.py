@@ -20,8 +20,8 @@ from rebench.nets.tiny import computed_edges
 
 SMALL = {"channels": 4, "cells_per_stage": 1, "classes": 7}
 
-# The sampled cells: the four that the issue of agreement is usually argued on, and shapes in which
-# vertices are always zero, constant, aliased by skips, or shared by several readers.
+# Cells of these tests: four well-known ones, and special graphs. In these, vertices are always
+# zero, constant, equal because of skips, or read by several edges.
 CELLS = [
     *(Cell.from_index(index) for index in (0, 11, 284, 6111)),
     *map(
@@ -78,8 +78,8 @@ def images(batch: int = 6, size: int = 16, seed: int = 0, **options) -> torch.Te
 def pair(cell: Cell, seed: int = 1) -> tuple[nn.Module, TinyNet]:
     """Return the reference network and ours with the same weights, in double precision.
 
-    In single precision both round differently once a constant pattern is normalised: there the
-    batch variance is rounding noise in the reference itself.
+    In single precision the two can differ much if a constant pattern is normalised, because its
+    variance over the batch is only rounding noise.
     """
     reference = randomised(reference_net(cell, **SMALL), seed).double()
     ours = TinyNet(cell, **SMALL).double()

@@ -91,7 +91,10 @@ def test_only_cells_of_one_path_without_convolutions_keep_the_base_rate():
 
 @pytest.mark.parametrize("additions", [True, False])
 def test_records_from_before_additions_counted_are_no_records_of_this_rule(additions):
-    """They say plain ``am-mup``; a rule with other rates must have trials with other ids."""
+    """Old records name the recipe ``am-mup`` without parameters.
+
+    The rule has other rates now, so its trials must have other ids.
+    """
     recipe = make_recipe("am-mup", additions=additions)
     assert recipe.spec.label == f"am-mup(additions={additions})"
     assert make_recipe(recipe.spec) == recipe

@@ -56,7 +56,7 @@ def _state(net: torch.nn.Module) -> dict[str, torch.Tensor]:
 
 
 def _others(name: str) -> dict[str, object]:
-    """A value of each parameter that is not its default, found among likely ones."""
+    """Return a valid value of each parameter that differs from its default."""
     hints = typing.get_type_hints(recipe_class(name))
     found: dict[str, object] = {}
     for field in dataclasses.fields(recipe_class(name)):

@@ -34,7 +34,7 @@ def test_two_layers_after_by_hand():
 
 
 def test_parallel_paths_add_coherently():
-    """P two-layer paths side by side: the rate falls as 1/P, not as P^-1/2."""
+    """With P parallel paths of two layers, the rate falls as 1/P, not as P^-1/2."""
 
     def bundle(p: int) -> DagCode:
         groups = ["2", *("2" + "0" * v for v in range(1, p)), "0" + "2" * p]

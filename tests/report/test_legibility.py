@@ -16,9 +16,9 @@ from matplotlib.legend import Legend
 
 from rebench.report.figures.style import Drawing, series_style
 
-# In inches and points: how figures are placed, and the least text that a reader can do with.
+# Width of a placed figure in inches, and size of its smallest text in points.
 PLACED_IN, LEAST_PT = 3.3, 6
-# Of the data's extent: how much further an axis may go on either side, for the markers at its ends.
+# Free room at each end of an axis, as a share of the data's extent; markers need some.
 BEYOND = 0.08
 
 
@@ -49,7 +49,10 @@ def drawn_points(axes: Axes) -> np.ndarray:
 
 
 def test_text_is_six_points_where_the_figure_is_placed_in_a_column(figure, tmp_path):
-    """Of the file itself: a letter's outline is scaled to its size in hundreds. No superscripts."""
+    """Read the sizes of letters from the file, in which outlines are scaled by size / 100.
+
+    Superscripts would be smaller, so figures must have none.
+    """
     [written, *_] = figure.save(tmp_path / "figure", formats=("svg",))
     text = written.read_text()
     [width_pt] = re.findall(r'<svg[^>]* width="([\d.]+)pt"', text)
@@ -156,7 +159,7 @@ def test_measures_see_a_bad_figure():
 
 
 def drawing_of_old() -> Drawing:
-    """A figure with all the faults: a legend on the curve, room at its ends, crowded numbers."""
+    """Return a figure with all faults: a legend on a curve, empty room, crowded numbers."""
     figure = Drawing(figsize=(3.3, 2))
     axes = figure.subplots()
     axes.plot([0, 1, 2], [1, 1, 1], color="C0", label="one")

@@ -96,7 +96,7 @@ def test_histogram_of_differences_has_a_bin_for_eight_cells(n, bins):
 
 @pytest.mark.parametrize(("n", "share"), [(49, 0), (60, 0.02)])
 def test_cells_are_shown_but_for_the_worst_two_percent_of_many(n, share):
-    """Many are 100 values, of 50 cells in both tables."""
+    """The worst 2 % are not shown if both tables together have at least 100 values."""
     found = reranking(n)
     both = np.concatenate([found.before.means, found.after.means])
     low, high = np.quantile(both, share), both.max()

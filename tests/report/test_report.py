@@ -93,7 +93,7 @@ def test_title_says_what_was_run_and_the_folder_stands_beside(folder, written):
 
 @pytest.mark.slow
 def test_the_command_on_the_page_makes_the_page_again(folder, tmp_path, capsys):
-    """With every choice that a study can have."""
+    """The study of this test sets every choice."""
     chosen = Choices(
         published=folder / "published.parquet",
         datasets=["cifar10"],
@@ -258,7 +258,7 @@ def test_report_command_writes_a_page_that_a_browser_shows_without_a_further_req
 @pytest.mark.skipif(not CHROMIUM, reason="no Chromium")
 @pytest.mark.parametrize(("preferred", "least", "most"), [(0, 0.0, 0.02), (1, 0.6, 1.0)])
 def test_page_follows_the_screen_s_colours(written, tmp_path, preferred, least, most):
-    """In the dark (0), almost no pixel is as bright as paper; in the light (1), most are."""
+    """With a dark screen (0) almost no pixel is bright; with a light one (1) most pixels are."""
     wish = f"--blink-settings=preferredColorScheme={preferred}"
     shot, _ = _requests_of(written.html, tmp_path, wish)
     with Image.open(shot) as image:

@@ -72,7 +72,10 @@ def test_job_that_was_requeued_ten_times_has_not_died_once(tmp_path):
 
 
 def test_worker_that_the_scheduler_ended_has_not_died(tmp_path):
-    """Its job was preempted or lost its node, and was not requeued: another job goes on."""
+    """The job of the worker was preempted or lost its node, and another job continues.
+
+    This is not counted as a death of the worker.
+    """
     Claims(tmp_path, holder("a", "1_0"), lambda _: False).take(TRIAL)
     second = Claims(tmp_path, holder("b", "2_0"), lambda _: False, died=lambda _: False)
     assert second.take(TRIAL).deaths == 0

@@ -120,7 +120,7 @@ def test_line_that_could_not_be_synced_is_cut_off_and_appended_again(tmp_path, m
 
 
 def test_pauses_double_up_to_ten_seconds_and_end_with_the_patience(tmp_path, monkeypatch):
-    """A clock of this test's own. The last pause would have ended after 60 s."""
+    """The test replaces the clock. There is no further pause, because it would end after 60 s."""
     pauses: list[float] = []
     clock = SimpleNamespace(monotonic=lambda: sum(pauses), sleep=pauses.append)
     monkeypatch.setattr(shards, "time", clock)

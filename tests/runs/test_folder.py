@@ -71,7 +71,8 @@ def test_of_two_who_make_a_file_one_does_and_whoever_made_it_may_ask_again(tmp_p
     path, mine = tmp_path / "x", Identity(name="mine")
     assert write_once(path, mine)
     assert not write_once(path, Identity(name="theirs"))
-    # As where a network file system has linked it, and lost the answer.
+    # The second call of the same process succeeds, too: a network file system can make the file,
+    # but lose its answer.
     assert write_once(path, mine)
     assert read_kept(Identity, path) == mine
     assert [one.name for one in tmp_path.iterdir()] == ["x"]

@@ -84,7 +84,7 @@ def test_largest_numbers_that_make_sense_are_planned(spec, capsys):
 def test_file_that_no_reader_can_hold_is_one_line(spec, capsys, text, message):
     spec.write_text(text)
     assert message in _refused(capsys, "sweep", "plan", spec)
-    # The same of a file of settings.
+    # A file of settings is refused in the same way.
     other = spec.with_name("other.toml")
     other.write_text(SPEC)
     assert message in _refused(capsys, "sweep", "plan", other, "--set", spec)

@@ -36,7 +36,7 @@ def test_fit_recovers_the_times_that_made_the_records():
     truth = TimeModel(per_gflop_s=3e-4, per_layer_s=2e-4, source="")
     trials = make_trials(20, 1)
     measured = [(trial, truth.seconds(trial)) for trial in trials]
-    # Trials of no time, and of a data set that this version does not know, say nothing.
+    # Trials without a time, or with an unknown data set, are ignored.
     unknown = trials[0].model_copy(update={"dataset": "unknown"})
     fitted = fit_times([*measured, (trials[0], 0.0), (unknown, 1.0)], "made")
     quick = fit_times([(trial, seconds / 1e6) for trial, seconds in measured], "made")
@@ -86,7 +86,11 @@ def test_packing_by_number():
 
 
 def test_guesses_are_what_they_say():
-    """10 TFLOP/s and 50 us a layer; or a third of 30 G multiply-adds, and 70 / 30 ms a layer."""
+    """A GPU is guessed to do 10 TFLOP/s and a layer in 50 us.
+
+    A CPU is guessed to do 30 G multiply-adds a second, a third in practice, and a layer in
+    70 / 30 ms.
+    """
     assert (GUESS.per_gflop_s, GUESS.per_layer_s) == (1e-4, 5e-5)
     slow = guess_cpu()
     assert (slow.per_gflop_s, slow.per_layer_s) == (0.1, 0.07 / 30)
@@ -117,9 +121,10 @@ def test_shares_of_types_are_told_by_their_names_whatever_their_order():
 
 
 def test_work_of_a_trial_is_counted_by_hand():
-    """Six convolutions in each of 15 cells and 8 other layers; 60,000 images in batches of 256.
+    """There are six convolutions in each of 15 cells, and 8 other layers.
 
-    Of 50,000 images a forward and a backward pass, as three forward, and of 10,000 a forward one.
+    In each epoch, 60,000 images are processed in batches of 256: 50,000 are trained, each of which
+    counts as three forward passes, and 10,000 are evaluated, with one forward pass.
     """
     trial = Trial(
         cell="3_33_333", dataset="cifar10", recipe=RecipeSpec(name="nb201"), seed=0, epochs=12

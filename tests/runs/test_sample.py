@@ -73,7 +73,8 @@ def test_expansion_counts_duplicates_and_skips_with_reasons():
             '[cells]\nindices = [11, 11]\nstrings = ["0_00_000"]'
         )
     )
-    # Of 2 cells, 2 seeds and 2 recipes, of which the paper's has no rate without a path.
+    # 2 cells x 2 seeds x 2 recipes are 8 trials; `topology` has no rate for the cell without a
+    # path.
     assert len(expansion.trials) == 6
     ((reason, count),) = expansion.skipped.items()
     assert "no learning rate" in reason
@@ -93,7 +94,7 @@ def test_best_cells_of_a_table_are_those_of_its_values(tmp_path):
     sweep = 'datasets = ["digits"]\nrecipes = ["nb201"]\nseeds = [1]\n[cells.top]\n'
     (tmp_path / "sweep.toml").write_text(f"{sweep}table = 't.csv'\nn = 3\n")
     trials = expand_spec(read_spec(tmp_path / "sweep.toml")).trials
-    # Of 8 and 9, whose means are equal, neither is left out; of 5 the seeds disagree.
+    # Cells are chosen by their means: 3 has 55; 8 and 9 have 54 and tie; 5 has 45.
     assert [trial.cell.index for trial in trials] == [3, 8, 9]
     (tmp_path / "sweep.toml").write_text(f"{sweep}table = 't.csv'\nn = 5\n")
     with pytest.raises(InputError, match=r"n = 5, .* 4 cells"):

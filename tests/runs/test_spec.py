@@ -218,7 +218,7 @@ A_START = {"epochs": 1, "run": "a", "what": "state"}
         ({}, {"slurm.partition": "x"}, True),
         ({}, {"slurm.time_min": 3}, True),
         ({}, {"train.keep": "weights", "train.half": True}, True),
-        # What a sweep begins with counts, and not where that is located.
+        # The ids depend on the source of the weights (`what`, `epochs`), but not on its folder.
         ({"start": A_START}, {"start.run": "b"}, True),
         ({"start": A_START}, {"start.what": "weights"}, False),
         ({"start": A_START}, {"start.epochs": 2}, False),
@@ -231,7 +231,7 @@ def test_digest_is_of_what_is_trained(before, changes, same):
 
 
 def test_what_a_small_sweep_does_not_say_is_this():
-    """These defaults decide the ids of trials or the options of jobs."""
+    """Defaults must not change, because they decide the ids of trials and the options of jobs."""
     nothing = dict.fromkeys(
         ("partition", "account", "qos", "constraint", "exclude", "nodelist", "clusters", "comment")
     )

@@ -96,7 +96,7 @@ def test_types_get_their_shares():
 
 
 def test_types_stay_what_they_are_in_every_version():
-    """Runs that are under way rely on it: these were drawn when types came in."""
+    """Unfinished runs rely on the choice of types, so it must not change between versions."""
     for options in (_options(a=1, b=2), _options(b=2, a=1)):
         assert "".join(options.type_of(_trial(cell)) for cell in range(16)) == "abbabbabbaabbaab"
 

@@ -64,7 +64,7 @@ def test_queries_are_valid_and_decided_by_the_generator(name: str, space: str):
 
 @pytest.mark.parametrize("name", ["bohb", "local", "predictor", "rea", "reinforce"])
 def test_learning_beats_random_search_on_a_smooth_table(name: str):
-    # BOHB also spends epochs on runs of 200, as Hyperband does.
+    # BOHB is compared with Hyperband, because both spend epochs on runs of 200 epochs.
     blind = "hyperband" if name == "bohb" else "random"
     table = smooth_table(noise=0.5)
     found = run_all(table, [name, blind], budget=Budget(evaluations=150), repeats=20)
@@ -277,7 +277,10 @@ def test_settings_are_the_papers(name: str, settings: dict[str, float]):
 
 @pytest.mark.parametrize(("told", "parents"), [(5, 2), (20, 4)])
 def test_predictor_mutates_the_best_fifth_and_two_at_least(told: int, parents: int):
-    """Half of the candidates are mutants, so that nearly all neighbours of parents are drawn."""
+    """The parents of mutants are the best fifth of the known cells, and at least two.
+
+    Half of the 600 candidates are mutants, so nearly all neighbours of parents are drawn.
+    """
     space = SearchSpace.whole()
     searcher = PredictorGuided(_problem(space), np.random.default_rng(0), candidates=600)
     best_first = np.random.default_rng(1).choice(len(space), told, replace=False)
@@ -290,7 +293,7 @@ def test_predictor_mutates_the_best_fifth_and_two_at_least(told: int, parents: i
 
 
 def test_predictor_proposes_batches_of_new_cells_that_it_expects_to_be_good():
-    """After 40 random cells of an additive table a linear model knows most of it."""
+    """The table is additive, so a linear model of 40 random cells predicts most of it."""
     table = smooth_table()
     searcher = make_searcher(
         "predictor", table.problem, np.random.default_rng(0), {"initial": 40, "batch": 5}

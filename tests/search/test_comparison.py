@@ -17,7 +17,11 @@ BUDGET = Budget(evaluations=4)
 
 
 def _compared(**answers: list[int]) -> Comparison:
-    """Return runs on cells of accuracy 0 to 3: run r trains r + 1 cells and answers the last."""
+    """Return runs of algorithms on four cells of accuracy 0 to 3.
+
+    Each number is the cell that a run answers at its end. Run r trains r + 1 cells, and answers
+    cell 0 before.
+    """
     runs = {
         name: [
             Trajectory(
@@ -66,7 +70,7 @@ def test_regret_begins_when_all_have_an_answer_and_ends_with_the_budget():
 def test_every_pair_is_compared_once_with_its_interval():
     wins = _compared(a=A, b=B, c=A).wins()
     assert wins[["first", "second"]].to_numpy().tolist() == [["a", "b"], ["a", "c"], ["b", "c"]]
-    # Of 16 pairs a wins 12 and ties 3; a and c are alike.
+    # Algorithm a wins 12 of 16 pairs of runs with b, and ties 3. The runs of c equal those of a.
     assert wins["wins"].tolist() == [13.5 / 16, 0.5, 2.5 / 16]
     assert ((wins["low"] < wins["wins"]) & (wins["wins"] < wins["high"])).all()
 
@@ -112,7 +116,7 @@ def test_places_that_algorithms_win_and_the_range_with_other_seeds():
     [(4, "the algorithms do not differ significantly", 0.125), (6, "the algorithms differ", 0.031)],
 )
 def test_comparison_says_whether_algorithms_differ(repeats: int, told: str, p: float):
-    """By the sign test: 2 / 2^4 and 2 / 2^6."""
+    """The p-value is that of the sign test: 2 / 2^4 and 2 / 2^6."""
     said = str(_compared(a=[3] * repeats, b=[1] * repeats))
     assert said.startswith(f"smooth: {FOUR.protocol}; budget: 4 evaluations; {told}")
     assert said.endswith(f"p = {p:.2g})")
@@ -129,7 +133,7 @@ def test_comparison_says_whether_algorithms_differ(repeats: int, told: str, p: f
     ],
 )
 def test_verdict_names_the_pairs_that_swap(answers: dict[str, int], said: str):
-    """Of ten runs each: a is best in the first table and worst in the second."""
+    """Each algorithm has ten runs. Algorithm a is best in the first table, worst in the second."""
     before = _compared(**{name: [place] * 10 for name, place in answers.items()})
     turned = replace(before, table=replace(FOUR, tested=np.array([0.0, 1, 2, -1])[:, None]))
     agreed = order_agreement(before, turned, rng=np.random.default_rng(0))

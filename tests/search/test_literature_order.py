@@ -62,7 +62,7 @@ def test_bohb_that_must_pay_for_200_epochs_falls_behind():
 
 
 def test_local_search_of_the_published_means_finds_the_best_cell():
-    """On CIFAR-10 it is cell 6111 with 94.37 (read off the published table)."""
+    """The best cell on CIFAR-10 is 6111 with 94.37 (from the published table)."""
     table = search_table(open_table("nb201"), "cifar10", validation=False)
     assert "(test accuracy, so optimistic)" in table.protocol
     assert table.best == pytest.approx(94.37, abs=0.005)

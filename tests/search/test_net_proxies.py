@@ -74,7 +74,10 @@ def test_gradient_norm_and_snip_are_those_of_a_plain_backward_pass():
 
 
 def test_synflow_is_the_gradient_of_the_output_by_the_size_of_all_weights():
-    """Layer by layer sum(w dR/dw) = d R(c w) / d log c; here by a finite difference."""
+    """For each layer, sum(w dR/dw) = d R(c w) / d log c at c = 1.
+
+    The test computes the right side by a finite difference.
+    """
     images, labels = _batch(1)
     net = _net_of(ALL_CONV).double().eval()
     convolutions = [p for p in net.parameters() if p.dim() > 1]
@@ -220,7 +223,7 @@ def test_flow_of_a_trained_network_passes_through_its_weights_alone(kept):
 
 @pytest.fixture
 def five(tmp_path):
-    """A table of the four cells and a worse one without a network."""
+    """A table of the four trained cells and of a fifth cell that was not trained."""
     rows = [f"{index},digits,ori-test,1,1,{50 + at}" for at, index in enumerate([0, *TRAINED])]
     table = tmp_path / "table.csv"
     table.write_text("\n".join(["index,dataset,split,epochs,seed,accuracy", *rows]))
@@ -257,7 +260,7 @@ def test_predictor_knows_the_networks_of_a_run(kept, five, capsys):
 
 
 def test_predictor_learns_from_what_is_known_of_cells():
-    """On a table without structure the graph says nothing, and a noisy score of each cell much."""
+    """Accuracies are random, so graphs do not predict them, but noisy scores of the cells do."""
     rng = np.random.default_rng(0)
     smooth = smooth_table(SearchSpace.of(range(0, 15_625, 40)))
     final = rng.normal(90, 1, len(smooth.final))

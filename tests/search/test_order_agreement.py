@@ -17,7 +17,7 @@ from rebench.search.tabular import common_cells
 
 
 def test_tau_and_its_interval_are_those_of_scipy_on_resampled_repeats():
-    """Accuracies with many ties; NaN (all accuracies equal) is omitted."""
+    """Accuracies have many ties. Draws without tau, because all accuracies tie, are omitted."""
     draw = np.random.default_rng(1)
     first, second = (draw.integers(0, 3, (4, 3)).astype(float) for _ in range(2))
     results = [_with_finals(finals) for finals in (first, second)]
@@ -54,7 +54,10 @@ def _with_finals(finals: np.ndarray) -> Comparison:
 
 
 def test_a_pair_that_each_table_tells_apart_in_opposite_order_is_a_swap():
-    """Of ten repeats: a0 and a2 are told apart in both tables, a1 is between them in both."""
+    """Each algorithm has ten repeats. In both tables a2 differs significantly from a0 and a1.
+
+    The tables rank these pairs in opposite orders.
+    """
     first = np.arange(10.0)[:, None] + [20, 10, 0]
     second = np.arange(10.0)[:, None] + [0, 1, 20]
     found, turned = (
@@ -86,7 +89,7 @@ def test_reruns_differ_from_the_table_as_two_runs_of_seeds_do():
     )
     run_sd = float(np.sqrt(np.mean(np.var(table.tested, axis=1, ddof=1))))
     reruns = rerun_tables(table, 3, np.random.default_rng(0))
-    # Between a mean of 3 and an independent mean of 3, less what shrinking takes back.
+    # The difference of two independent means of 3 runs; shrinking makes it a little smaller.
     expected = run_sd * np.sqrt(2 / 3)
     for rerun in reruns:
         assert np.std(rerun.final - table.final) == pytest.approx(expected, rel=0.2)
@@ -113,7 +116,7 @@ def test_noise_of_one_value_per_cell_is_that_between_equal_cells():
     (rerun,) = rerun_tables(table, 1, np.random.default_rng(0))
     assert rerun.reported.endswith("noise from cells that are the same network")
     np.testing.assert_array_equal(rerun.fidelities[0].accuracy, rerun.tested)
-    # A noisy run of a true value that was drawn around another noisy run.
+    # The difference of two noisy runs of one true value.
     assert np.std(rerun.final - noisy) == pytest.approx(0.5 * np.sqrt(2), rel=0.05)
 
 

@@ -53,7 +53,8 @@ def test_released_brackets_are_hpbandsters():
         levels.append(query.level)
         searcher.tell(query, float(turn))
     runs = [(level, len(list(group))) for level, group in itertools.groupby(levels)]
-    # 9, 3, 1 of the first bracket; 3, 1 of the second; 3 of the third, on the same level.
+    # Cells in each rung: 9, 3, 1 in the first bracket; 3, 1 in the second; 3 in the third. The last
+    # 1 and 3 have the same level.
     assert runs == [(0, 9), (1, 3), (2, 1), (1, 3), (2, 4)]
 
 

@@ -14,7 +14,10 @@ from rebench.search.comparison import (
 
 @pytest.mark.parametrize("level", [0.9, 0.95])
 def test_win_probability_has_the_interval_of_delong_on_the_logit_scale(level):
-    """By a loop: DeLong's variance from the share of the other sample that each value beats."""
+    """Compute DeLong's variance by a loop over pairs.
+
+    It uses the share of the other sample that each value beats.
+    """
     first, second = np.array([1.0, 2, 3, 5, 5]), np.array([2.0, 2, 4])
     pairs = [[(a > b) + 0.5 * (a == b) for b in second] for a in first]
     chance = np.mean(pairs)

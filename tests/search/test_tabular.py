@@ -257,7 +257,10 @@ def _table(name: str, **columns: object) -> Table:
 
 
 def test_data_set_of_two_tables_is_the_usual_one_that_both_have():
-    """The first table's usual one; where the second lacks it, the first by name."""
+    """It is the usual data set of the first table, if the second has it.
+
+    Otherwise it is the first by name of those that both have.
+    """
     ours, theirs = _table("ours"), _table("theirs", dataset="digits")
     with pytest.raises(InputError, match=r"no data set in common \(cifar10; digits\)"):
         search_tables([ours, theirs])
@@ -284,7 +287,7 @@ def test_validation_accuracy_is_final_where_there_is_no_other_and_the_protocol_s
     assert searched.split == "validation"
     assert searched.final.tolist() == own.means("cifar10", "x-valid").tolist()
     assert "validation accuracy because the table has no test accuracy" in searched.protocol
-    # The benchmark's name of training on half of CIFAR-10 stands for the data set.
+    # `cifar10-valid`, training on half of CIFAR-10, counts as the data set `cifar10`.
     half = _table("half", dataset="cifar10-valid", split="x-valid")
     assert [each.split for each in search_tables([half, both])] == ["validation", "test"]
     names = ["random", "rea"]

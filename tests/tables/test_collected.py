@@ -90,7 +90,7 @@ def test_after_any_change_of_records_or_tables_a_run_is_collected_anew(run, tmp_
     assert current(run) is None
     open_any(run)
     assert current(run) is not None
-    # As from the same records in a folder without tables.
+    # The tables equal those made from the same records in an empty folder.
     shutil.copytree(run / "results", tmp_path / "other" / "results")
     other = collect(tmp_path / "other")
     for table in (other.results, other.curves):

@@ -143,7 +143,7 @@ def test_damage_is_one_line_on_the_command_line(files, tmp_path, capsys):
 
 
 def test_values_of_another_file_under_its_digests_are_noticed(files, tmp_path):
-    """A forger who swaps a column's bytes for those of another table is found out."""
+    """The first half of the file is replaced by that of another table."""
     rows = synthetic_frame(1, cells=CELLS, datasets=["cifar10"])
     write_table(tmp_path / "other.parquet", rows, name="t", origin="published")
     whole = (files / "t.parquet").read_bytes()

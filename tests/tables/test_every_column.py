@@ -59,7 +59,10 @@ def rows() -> pd.DataFrame:
 
 
 def bad(rows: pd.DataFrame, column: str, value: object) -> pd.DataFrame:
-    """Return rows with one changed value, in the columns that every table of a recipe has."""
+    """Return rows with one wrong value in `column`.
+
+    Other columns are kept only if every table of a recipe has them.
+    """
     held = dict.fromkeys([*REQUIRED, "recipe", column])
     wrong = rows[list(held)].astype({column: object})
     wrong.loc[1, column] = value

@@ -118,7 +118,7 @@ def test_epochs_of_a_long_table_are_its_own(rows, tmp_path):
 
 
 def test_wide_file_is_read_in_work_that_grows_with_its_columns():
-    """A count of every name among all would be 400 million comparisons for 20,000 columns."""
+    """Counting each of 20,000 names among all would take 400 million comparisons."""
     with pytest.raises(InputError, match=r"two columns are called c1, c2$"):
         check_names(["c1", "c2", "c2", "c1", *(f"d{n}" for n in range(40_000))], "t")
     with pytest.raises(InputError, match="t has 50001 columns; at most 50000"):
@@ -129,7 +129,7 @@ def test_wide_file_is_read_in_work_that_grows_with_its_columns():
 
 
 class _CountedNames(list):
-    """Names that count how often all of them are looked through."""
+    """List of names that counts how often it is iterated."""
 
     looked = 0
 

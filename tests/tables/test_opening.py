@@ -105,7 +105,10 @@ def test_a_sweep_of_the_best_cells_takes_a_record_appended_after_collecting(run)
 
 
 def test_a_record_appended_while_the_run_is_collected_is_not_missed(run, monkeypatch):
-    """What is older than a shard is stale, even if it was written after the shard grew."""
+    """A record is appended after the records were read, before the tables are written.
+
+    The tables must then count as stale, although they are newer than the record.
+    """
     from rebench.tables import collecting
 
     class ReadThenAppend(FinishedTrials):
@@ -127,7 +130,7 @@ def test_a_folder_without_records_is_not_collected_and_not_made(tmp_path):
 
 
 def test_tables_of_another_program_are_read_where_nothing_may_be_written(run, monkeypatch):
-    """They have no note of what they were made of; no record is newer."""
+    """The tables have no file that says from which records they were made; no record is newer."""
     open_table(run)
     (run / "collected.json").unlink()
     before = (run / "results.parquet").stat().st_ino

@@ -64,7 +64,7 @@ def test_release_says_the_settings_of_its_trials_and_what_it_is_told(tmp_path: P
         about = release_of(file)
         assert about.licence == "CC-BY-4.0"
         assert about.cite == ("A. Author, 2026", "the benchmark")
-        # The defaults of a trial, which are the benchmark's.
+        # The trials have the default settings, which are those of the benchmark.
         said = [about.training[name] for name in ("optimiser", "batch_size", "augmentation")]
         assert said == ["SGD, momentum 0.9, Nesterov", "256", "random flip and crop"]
     table = open_table(tmp_path / "tables" / "mine.parquet", recipe="fixed(lr=0.2)")

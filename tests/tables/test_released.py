@@ -41,7 +41,7 @@ def test_shipped_table_is_what_the_shards_give(name, tmp_path):
         assert pq.read_table(one).equals(pq.read_table(other))
 
 
-# Of the rows and curves as they were first released, without what describes them.
+# Digests of the rows and curves at the first release, without their descriptions.
 ROWS = {
     "mini-decay10x": ("2885e9e4248f59ee", "f0bc35ce2e3d92c2"),
     "mini-proxy": ("8afcfabaeb59030d", "2d35a382c2e4f5f9"),

@@ -35,7 +35,10 @@ class Clock:
 
 
 def test_time_of_a_stack_is_divided_among_its_trials_and_predicts_the_rest(monkeypatch, tmp_path):
-    """Training takes a second an epoch, evaluation another; 100 images are seen."""
+    """An artificial clock counts one second for each epoch of training and one for evaluation.
+
+    Each epoch has 100 images.
+    """
     monkeypatch.setattr(looping, "time", Clock(1.0))
     reports = []
     records = train(
@@ -50,7 +53,7 @@ def test_time_of_a_stack_is_divided_among_its_trials_and_predicts_the_rest(monke
     for record in records:
         cost = record.cost
         assert (cost.seconds, cost.images_per_s, cost.stack, cost.resumed) == (4.0, 100.0, 2, 0)
-    # Eight seconds for the stack of two, two an epoch.
+    # The stack of two trials needs 2 s for each epoch, 8 s in all.
     assert [(one.epoch, one.stack, one.images_per_s, one.seconds_left) for one in reports] == [
         (epoch, 2, 100.0, 2.0 * (4 - epoch)) for epoch in (1, 2, 3, 4) for _ in range(2)
     ]
@@ -71,9 +74,9 @@ def test_time_of_a_stack_is_divided_among_its_trials_and_predicts_the_rest(monke
 @pytest.mark.parametrize(
     ("minutes", "places"),
     [
-        # Each question takes 25 s: one after each of four steps, and one when the epoch is over.
+        # Each call of `stop` takes 25 s: one after each of four steps, and one after the epoch.
         (10.0, [(0, 3), (5, 2), (8, 0)]),
-        # 126.6 s are six questions after each save; each save is followed by another question.
+        # 126.6 s are reached with the sixth call after a save. One call follows each save at once.
         (2.11, [(0, 3), (2, 0), (3, 1), (4, 2), (5, 3), (7, 0), (8, 0)]),
         (2.0, [*((epoch, 3) for epoch in range(8)), (8, 0)]),
         (0.5, [(0, 2), (1, 0), (1, 2), (2, 0)]),
@@ -124,7 +127,7 @@ def test_too_little_memory_is_one_line_and_other_errors_are_unchanged(error):
 
 
 def test_rate_follows_its_warm_up_and_its_schedule():
-    """With three epochs of warm-up of ten: quarters, then a cosine over the seven that are left."""
+    """Three of ten epochs are warm-up: 1/4, 1/2 and 3/4 of the rate. Seven epochs are left."""
     cosine = [(1 + math.cos(math.pi * at / 7)) / 2 for at in range(7)]
     for schedule, rest in (("cosine", cosine), ("constant", [1.0] * 7)):
         protocol = Protocol(schedule=schedule, warmup_epochs=3)
@@ -139,7 +142,7 @@ def test_defaults_of_the_switches_for_speed():
 
 
 def test_two_newest_states_of_a_trial_are_kept(tmp_path: Path):
-    """Each step is saved, and the question is asked twice each time: the eighth is the last."""
+    """Every step is saved. `stop` is called twice for each step and ends the eighth step."""
     trial, store, asked = make_trial(epochs=4), CheckpointStore(tmp_path), itertools.count()
     how = {"checkpoint_dir": tmp_path, "checkpoint_every_minutes": 1e-9}
     with pytest.raises(Interrupted, match="stopped on request in epoch 3 of 4; checkpointed"):

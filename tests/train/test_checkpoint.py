@@ -185,8 +185,8 @@ def _train_until_done(
             if not _checkpoints(Path(folder, trial_id)) <= before:
                 del waiting[trial_id]
         if not waiting:
-            # Nothing handles this signal: the kernel ends the process wherever it is. The clock is
-            # that of the process's own work, so that a busy machine changes nothing.
+            # No handler exists for this signal, so the kernel ends the process at any place. The
+            # timer counts CPU time, so the result does not depend on other programs.
             signal.setitimer(signal.ITIMER_PROF, killed_after)
         return False
 
@@ -208,7 +208,10 @@ def _checkpoints(folder: Path) -> set[Path]:
 
 
 def kill_at_random(folder: Path, seeds: list[int], stack: int, kills: int) -> int:
-    """Start and kill; then let one run end. Return how many kills found it still training."""
+    """Start training and kill it, `kills` times; then let one process finish.
+
+    Return the number of kills that came before the end of training.
+    """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["rebench.train", "trialsets", __name__])
     rng = random.Random(0)

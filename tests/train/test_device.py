@@ -1,7 +1,7 @@
 """A step on another device: all tensors are on the device, and nothing is copied to the host.
 
-No GPU is needed. The tensors are PyTorch's fake ones on the device "meta": they have shapes and
-a device and no values, so mixing two devices fails, and so does asking for a value.
+No GPU is needed. The tensors are fake tensors of PyTorch: they have a shape and a device, but no
+values. Mixing two devices fails, and so does reading a value.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Start = Callable[..., StackRun]
 
 @pytest.fixture
 def start(monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
-    """Starts the trials of a stack where tensors have no values; lasts to the test's end."""
+    """A function that starts the trials of a stack with fake tensors."""
 
     def to(module: nn.Module, device: torch.device) -> nn.Module:
         # PyTorch moves a module by swapping tensors, which fake ones do not allow.

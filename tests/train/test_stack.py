@@ -125,13 +125,13 @@ def train_in_little_memory(folder: str, count: int, channels: int) -> None:
     torch.set_num_threads(1)
     data = dataclasses.replace(load_data("digits"), evaluation={})
     skeleton = Skeleton(channels=channels, cells_per_stage=1)
-    # one batch of all the digits: activations that weigh
+    # One batch contains all digits, so that the activations need much memory.
     changes = {"epochs": 1, "skeleton": skeleton, "protocol": Protocol(batch_size=1437)}
     trials = [make_trial(seed, **changes) for seed in range(count)]
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     limit = pages * resource.getpagesize() + (500 << 20)
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-    # memory that malloc keeps counts against this limit: return every large block
+    # Make malloc return every large block, because freed memory that it keeps counts, too.
     ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, 1 << 16)
     speed = Speed(keep_memory=False)
     try:

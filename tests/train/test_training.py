@@ -170,8 +170,8 @@ def test_bf16_is_near_float32():
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_compiling_changes_rounding_only():
     trial = gentle(cell=284, epochs=1)
-    # 64 images are two batches, the 32 of the test one more of the same shape: compiled once, to
-    # scalar kernels, which takes two thirds of the time of vectorised ones.
+    # Training has two batches of 32 images, and the test one, so the step is compiled only once.
+    # Scalar kernels take two thirds of the time to compile.
     with torch._inductor.config.patch({"cpp.simdlen": 1}):
         plain, compiled = (
             train([trial], few_digits(64, 32), speed=Speed(compile=on))[0].outcome.curves

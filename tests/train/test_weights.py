@@ -133,7 +133,7 @@ def test_weights_load_into_the_class_of_the_benchmark(tmp_path: Path, network_of
 
 
 def test_without_a_run_it_is_the_network_that_the_trial_begins_with(tmp_path: Path):
-    """At a rate of 1e-30 no weight moves, but those that are zero."""
+    """At a rate of 1e-30, training changes only weights that are zero."""
     trial = make_trial(7, recipe=make_recipe(RecipeSpec.parse("fixed(lr=1e-30)")).spec)
     keep([trial], tmp_path)
     trained = dict(network(tmp_path, trial).named_parameters())

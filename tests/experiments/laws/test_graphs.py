@@ -19,7 +19,7 @@ from rebench.recipes.recursion import Graphs
 
 
 def test_connected_layer_graphs_of_five_vertices_are_841():
-    # Of the 2^10 codes, 841 connect vertex 0 to vertex 4. The paper's authors count as many.
+    # Of the 2^10 codes, 841 connect vertex 0 to vertex 4.
     codes = graphs.all_layer_graphs(5)
     assert len(codes) == 841
     assert len({str(code.pruned()) for code in codes}) == 159
