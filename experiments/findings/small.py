@@ -254,7 +254,7 @@ def cells_begun_after(tables: str, moment: str) -> tuple[int, int]:
 
 
 def largest_gain(tables: str) -> tuple[str, Estimate, int]:
-    """Return the recipe that gains most over `fixed`, its gain in points, and their number."""
+    """Return the recipe that gains most over `fixed`, its gain, and the number of recipes."""
     recipes = set(_rows(tables)["recipe"]) - {"fixed"}
     gains = {recipe: change(tables, "fixed", recipe).points for recipe in recipes}
     best = max(gains, key=lambda recipe: gains[recipe].value)
@@ -362,7 +362,10 @@ def base_rate() -> BaseRate:
 
 
 def exponent_of_rate(scaling: str) -> Estimate:
-    """Return the measured exponent in depth of the hidden layers' rate in MLPs."""
+    """Return the measured exponent in depth of the hidden layers' rate, in MLPs.
+
+    `scaling` is that of the readout and of the rate, such as ``mean-field`` or ``FSC``.
+    """
     file = _EXPERIMENTS.parent / "notebooks" / "04_theory" / "fsc-verdicts.csv"
     rows = pd.read_csv(file).set_index("quantity")
     row = rows.loc[f"exponent in depth of the rate, {scaling} scaling, MLP"]

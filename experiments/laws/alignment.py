@@ -1,12 +1,14 @@
 """Backward-aligned feature updates, measured: the identity, alignment with depth, invariance.
 
-Chizat & Netrapalli (2023) have three claims: the identity at cuts; alignment decays with depth in
-MLPs, but not in ResNets with branch scale c / sqrt(L) (`speed`); training by contributions does not
-depend on the scale of layers (3.2 and appendix B.1). Weights are multiplied by factors that keep
-the network's function: in ReLU MLPs factors whose product is 1, before batch normalisation any
-factor. A factor a divides the gradient by a. A rate from contributions, C / ||grad||^2, then
-multiplies the step by a, and the next function is equal again. One rate for all layers multiplies
-it by 1/a.
+Chizat & Netrapalli (2023) have three claims. The formula for the aligned update is exact at cuts
+(`bafu`). Alignment decays with depth in MLPs, but not in ResNets with branch scale c / sqrt(L)
+(`speed`). Training with rates from contributions does not depend on the scale of layers (3.2 and
+appendix B.1).
+
+The third claim is tested with weights that are multiplied by factors without changing the network's
+function: in ReLU MLPs factors whose product is 1, before batch normalisation any factor. A factor a
+divides the gradient by a. A rate from contributions, C / ||grad||^2, multiplies the step by a, so
+the next function is equal again. One rate for all layers multiplies the step by 1/a.
 """
 
 from __future__ import annotations
@@ -45,7 +47,10 @@ SMALL_CELL = CellNetwork(channels=4)
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class InvarianceSettings:
-    """Settings of an MLP and of cells, with training; factors are in 1 / largest .. largest."""
+    """Settings of an MLP, of cells and of their training.
+
+    Weights are multiplied by factors between 1 / largest and largest.
+    """
 
     width: int = 64
     depth: int = 8
@@ -59,7 +64,11 @@ class InvarianceSettings:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class AlignmentSettings:
-    """Sizes of the networks; branches are b = constant * L^power below 1, or 1 for the MLP."""
+    """Sizes of the networks.
+
+    A branch of `branches`, (constant, power), has the scale b = constant * L^power at depth L. The
+    MLP has one branch of scale 1.
+    """
 
     width: int = 200
     depths: tuple[int, ...] = (8, 16, 32, 64, 128)
@@ -106,7 +115,10 @@ def branch_name(constant: float, power: float) -> str:
 
 
 def _identity(cells: tuple[int, ...], steps: int, images: SmallImages, seed: int) -> pd.DataFrame:
-    """Measure aligned update / formula, at init and after training, at cuts and in cells."""
+    """Measure the ratio of the aligned update to its formula, at init and after training.
+
+    Rows with `cut` are of modules through which all paths lead; the others are edges of cells.
+    """
     x = images.pixels[:8].double().expand(-1, 3, -1, -1)
     labels = images.labels[:8]
     rows = []
@@ -150,7 +162,10 @@ def _identity_verdicts(identity: pd.DataFrame, dataset: str) -> Iterator[Verdict
 def _alignment_verdicts(
     published: pd.DataFrame, settings: AlignmentSettings, rng: np.random.Generator
 ) -> Iterator[Verdict]:
-    """Fit the exponent in depth of the last layer's cosine for every branch, and MLPs' bound."""
+    """Fit the exponent in depth of the last layer's cosine, for every kind of branch.
+
+    The last verdict compares the cosines of MLPs with the paper's bound.
+    """
     last = published[published["layer"] == published["depth"]]
     papers = {-0.5: 0.0, 0.0: -0.5}  # branch's power -> exponent of the cosine
     for constant, power in settings.branches:
@@ -232,7 +247,9 @@ def train_rescaled(
     batches: Sequence[tuple[torch.Tensor, torch.Tensor]],
     loss_drop: float,
 ) -> pd.DataFrame:
-    """Train a network as drawn and rescaled, by equal contributions and by one rate.
+    """Train a network as drawn and with rescaled weights, by two rules for the rates.
+
+    The rules are equal contributions of all weights, and one rate for all weights.
 
     Returns:
         One row per rule and step: the loss drop of the step on its batch, `as_drawn` and
@@ -324,7 +341,7 @@ def _measure(
 def invariance_verdicts(
     frame: pd.DataFrame, settings: InvarianceSettings, dataset: str
 ) -> Iterator[Verdict]:
-    """Compare steps with the requested loss drop and with rescaled networks, MLPs and cells."""
+    """Compare the loss drops of steps with the requested drop, and between rescaled networks."""
     for networks in ("MLPs", "cells with batch normalisation"):
         part = frame[(frame["network"] == "MLP") == (networks == "MLPs")]
         ratios = {

@@ -129,7 +129,8 @@ def sample_conv_updates(
 class DeepPlan:
     """The shape and init of a `DeepNet`; all layers but the first are its K branches.
 
-    The powers p scale by K^-p: the branches (s above), and the variance of their weights.
+    Each branch is multiplied by s = K^-scale_power. The variance of its weights is multiplied by
+    K^-variance_power.
     """
 
     width: int = 64

@@ -44,12 +44,14 @@ from experiments.laws.signal import measure_signal, sample_dag_updates
 from rebench.intervals import Estimate
 from rebench.recipes.recursion import Graphs
 
-# Theory: equation 1, target degree, mean-field readout; only the graph's weights limit the rate.
+# The default settings are those of the theory: equation 1, target degree, mean-field readout. Only
+# the graph's weights limit the rate.
 DENSE = SearchSettings()
 KERNELS = dataclasses.replace(DENSE, width=16, steps=48, n_lrs=12, lowest_lr=0.05, highest_lr=30.0)
 # The two readings of equation 4.
 RULES: tuple[DegreeRule, ...] = ("target", "source")
-# dimensions, padding, and the exponent of the kernel's side that follows from the patch count
+# Dimensions of the kernel, padding, and exponent of the kernel's side if the rate falls with the
+# number of positions in the kernel.
 KERNEL_CASES: tuple[tuple[Literal[1, 2], Padding, float], ...] = (
     (1, "circular", -1.0),
     (1, "zeros", -1.0),
@@ -60,7 +62,7 @@ KERNEL_CASES: tuple[tuple[Literal[1, 2], Padding, float], ...] = (
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class KernelSettings:
-    """Chains of convolutions on white noise, one step, first order."""
+    """Settings of chains of convolutions, for the first-order change in one step on white noise."""
 
     kernels: tuple[int, ...] = (1, 3, 5, 7)
     depth: int = 4

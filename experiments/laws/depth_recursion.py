@@ -77,7 +77,10 @@ def finite_width_terms(widths: Sequence[int]) -> npt.NDArray[np.float64]:
 
 
 def moments_at_ratio(depth: int) -> pd.DataFrame:
-    """Return the exact E[(dz_L)^2] / eta^2 over L^3 / 3: ratio L/n, width, over_cube."""
+    """Return the exact E[(dz_L)^2] / eta^2, divided by L^3 / 3, for several widths n.
+
+    Columns: ratio (L / n), width, over_cube.
+    """
     rows = []
     for ratio in RATIOS:
         width = round(depth / ratio)

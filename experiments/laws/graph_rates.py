@@ -2,8 +2,9 @@
 
 A search trains one epoch at every rate. Predictors are the versions of equation 8 and baselines.
 Each experiment is a figure of Chen et al. (2024); `dag` and `released` draw its graphs. These are
-random graphs of dense layers or convolutions, and plain chains, with ReLU and GELU. The same dense
-graphs in two other orders show the cause of their correlation.
+random graphs of dense layers or convolutions, and plain chains, with ReLU and GELU. Two further
+experiments train the same dense graphs with one rate for all layers, one of them with the network
+of the released code. They show the cause of the correlation.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ from rebench.recipes.init import LayerInit, initialise
 from rebench.recipes.recursion import Graphs
 
 Graph = tuple[DagCode, int | None]
-# Depths of paths: layers of the graph; counts of the code for cells; counts for MLPs and CNNs.
+# Numbers that are added to the layers on a path, to get its depth: 0 counts only layers of the
+# graph; the released code adds 1 for cells, and 3 for MLPs and CNNs.
 OFFSETS = (0, 1, 3)
 
 
@@ -238,7 +240,8 @@ def one_step_lr(
 ) -> float:
     """Return the rate at which one step moves the output vertex by 1 in mean square.
 
-    Measured to first order on the searched networks and a first batch, cross-entropy, all seeds.
+    The movement is measured to first order, on the first batch with cross-entropy. It is averaged
+    over networks with the inits of all seeds.
     """
     moments = []
     batch = images.pixels[: settings.batch_size]

@@ -140,7 +140,8 @@ def _scaling_verdicts(
 ) -> Iterator[Verdict]:
     asked = [
         ("mean-field", "sensitivity", SENSITIVITY),
-        # The paper's limit is width first, then depth; in a draw with L of about n it is another.
+        # In the paper's limit the width grows first, then the depth. At a depth L near the width n,
+        # measured exponents differ from it.
         ("mean-field", "rate", {"MLP": -1.5}),
         ("FSC", "readout", {"MLP": 0.5}),
         ("FSC", "rate", {}),

@@ -91,7 +91,7 @@ class Fold(NamedTuple):
 
     @property
     def at_own(self) -> Floats:
-        """[cells] scores at the cells' own rates."""
+        """Scores [cells] at the cells' own rates."""
         return self.score[np.arange(len(self.score)), self.own]
 
 
@@ -240,8 +240,8 @@ def _whole(wide: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
             present = wide.notna()
     if wide.columns.get_level_values("rate").nunique() < FEWEST_RATES:
         raise InputError(
-            f"fewer than {FEWEST_RATES} rates were trained on half of the cells: of a sample, "
-            "`python -m experiments.surface.sampled` makes a surface"
+            f"fewer than {FEWEST_RATES} rates were trained on half of the cells. If every run has "
+            "another rate, make a surface with `python -m experiments.surface.sampled`"
         )
     whole = present.all(axis=1)
     if not whole.any():

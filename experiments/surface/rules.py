@@ -48,8 +48,9 @@ _PARTS: Final = 10
 def regret_curve(surface: Surface, rules: Mapping[str, Floats]) -> pd.DataFrame:
     """Return the regret of rules against the cells' own best rates, at every base rate.
 
-    Rates keep their ratios; their geometric mean runs over the surface. Own best rates are chosen
-    on some seeds, and everything is scored on the others.
+    The ratios between the rates of the cells are kept, and their geometric mean takes every value
+    of a grid over the surface. Own best rates are chosen on some seeds, and everything is scored on
+    the others.
 
     Returns:
         A row per rule and mean rate: `rule`, `mean_rate`, `regret` in percentage points. A cell
@@ -214,7 +215,11 @@ def _own_best(surface: Surface) -> Floats:
 def _by_base(
     surface: Surface, ratios: Floats, grid: Floats
 ) -> tuple[Floats, Floats, NDArray[np.bool_]]:
-    """Return accuracies [folds, cells, grid] on both kinds of seeds, and outside rates."""
+    """Return accuracies [folds, cells, grid] at rates `ratios` times `grid`.
+
+    The first array is over the seeds that choose a rate, the second over those that score it. The
+    mask marks rates outside the surface.
+    """
     wanted, folds = ratios[:, None] * grid, seed_folds(surface)
     choose = [at_rates(fold.choose, surface.rates, wanted) for fold in folds]
     score = [at_rates(fold.score, surface.rates, wanted)[0] for fold in folds]

@@ -64,11 +64,13 @@ def _matched(a: Floats, b: Floats, spread: Floats) -> Floats:
 def unchanged(a: Floats, b: Floats, counts: Ints) -> tuple[Floats, Floats]:
     """Return a model of means without a change: centres [cells] and factors [2, cells].
 
-    The centre of a cell is its mean over both tables, weighted by precision. Without a change the
-    two means differ with variance s_a/k_a + s_b/k_b. After a random permutation of the runs they
-    differ with S (1/k_a + 1/k_b), where S is the variance of all runs of a cell. The factors
-    correct differences by the root of this ratio. S has an upper limit from chance. Without the
-    limit a change of the ranking would count as noise.
+    The centre of a cell is its mean over both tables, weighted by precision. Let k_a and k_b be the
+    numbers of runs of a cell in the tables, and s_a and s_b the variances of a run. Without a
+    change, the difference of the two means has the variance s_a/k_a + s_b/k_b. After a random
+    permutation of the runs, it has the variance S (1/k_a + 1/k_b), where S is the variance of all
+    runs of the cell. The factors multiply differences by the root of the ratio of both variances.
+    S has an upper limit, which chance rarely exceeds; otherwise a change of the ranking would count
+    as noise.
     """
     k = counts.T
     means, noise = means_and_noise(a, b)

@@ -80,7 +80,7 @@ def tau_matrix(
 ) -> tuple[pd.DataFrame, tuple[str, ...]]:
     """Compare every two rankings on their common cells, with the agreement between seeds.
 
-    Each pair has the random draws of `compare` with the same seed.
+    Each pair is compared with the same random draws as in `compare` with this seed.
 
     Returns:
         One row per pair and K, and notes. The columns are `first`, `second`, those of `rank_curve`,

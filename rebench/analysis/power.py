@@ -60,7 +60,7 @@ def power(
     most = float(simulated(_MANY, 2, high, 4).drop.mean())
     if not 0 < drop < most:
         raise InputError(
-            f"drop must be above 0 and below the {most:.2f} of a ranking that is all new, got "
+            f"drop must be above 0 and below {most:.2f}, the drop between unrelated rankings, got "
             f"{drop:g}"
         )
     for _ in range(_HALVINGS):

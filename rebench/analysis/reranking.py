@@ -395,9 +395,10 @@ def _data_sets(
 
 
 def third_table(by: Ranked, dataset: str) -> Accuracies:
-    """Return the accuracies that select the top K %, on `dataset` or one of the same origin.
+    """Return the accuracies that select the top K %, of all runs of the longest training.
 
-    All runs of the longest training count.
+    The data set is `dataset`, or the only one whose name continues it or begins it, such as
+    `cifar10-valid` for `cifar10`.
     """
     named = isinstance(by, str | Path | Table)
     name = _names(by, "")[0] if named else "the third table"
@@ -421,7 +422,10 @@ def third_table(by: Ranked, dataset: str) -> Accuracies:
 
 
 def _own(by: Selection | str) -> Selection:
-    """Return the selection by one of the two tables; it has no effect with a third table."""
+    """Return `by` if it means one of the two tables.
+
+    If a third table selects the cells, return `benchmark`, which then has no effect.
+    """
     return by if by in get_args(Selection) else "benchmark"  # type: ignore[return-value]  # tested
 
 

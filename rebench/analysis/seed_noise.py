@@ -189,7 +189,10 @@ def _posterior(means: Floats, mean_sd: Floats, edges: Floats) -> Floats:
 
 
 def _common_unit(values: Floats) -> float:
-    """Return 100 / n if all accuracies (percent) are multiples of it, or 0 if no n fits."""
+    """Return the accuracy (percent) of one of n images, if all accuracies are multiples of it.
+
+    Return 0 if no number n of images fits.
+    """
     distinct = np.unique(np.round(values, 6))
     gap = float(np.diff(distinct).min(initial=100.0))
     if gap < _FINEST_UNIT:

@@ -118,7 +118,10 @@ def study(
 
 
 def _trained(rows: pd.DataFrame, dataset: str, wanted: Choices, notes: list[str]) -> dict[str, int]:
-    """Return the epochs of each recipe, the `nb201` of the run first: by choice, or the longest."""
+    """Return the epochs of each recipe: the chosen number, or the longest training.
+
+    The baseline of the run, `nb201` or `fixed`, comes first.
+    """
     chosen = {}
     for name in sorted(rows["recipe"].unique(), key=lambda name: (name not in _OWN, name)):
         trained = sorted(rows.loc[rows["recipe"] == name, "epochs"].unique())

@@ -23,7 +23,8 @@ from rebench.runs.spec import TableColumn
 __all__ = ["Expansion", "expand_spec"]
 
 
-# Every cell, data set, five recipes and three seeds are a million; each takes a kilobyte.
+# All cells and data sets of the benchmark, with five recipes and three seeds, make a million
+# trials. Each takes a kilobyte of memory.
 _MOST_TRIALS: Final = 10_000_000
 
 
@@ -42,7 +43,7 @@ def expand_spec(spec: SweepSpec) -> Expansion:
     """Return the trials of a sweep; raise for unknown names."""
     for dataset in spec.datasets:
         data_spec(dataset).part_sizes(spec.split)
-    # The specs of the built recipes, so that the id of a trial does not depend on the spelling.
+    # Use the specs of the built recipes: the id of a trial must not depend on a recipe's spelling.
     recipes = [make_recipe(recipe).spec for recipe in spec.recipes]
     spec = spec.model_copy(update={"recipes": recipes})
     chosen, repeated = choose_cells(spec.cells, _accuracies)
@@ -69,8 +70,8 @@ def _check_size(spec: SweepSpec, cells: int) -> None:
     if (trials := math.prod(parts.values())) > _MOST_TRIALS:
         told = ", ".join(f"{count:,} {name}" for name, count in parts.items())
         raise InputError(
-            f"the sweep asks for {trials:,} trials ({told}), and one may have {_MOST_TRIALS:,}:"
-            " make several of it"
+            f"the sweep asks for {trials:,} trials ({told}); a sweep may have {_MOST_TRIALS:,}: "
+            "split it into several sweeps"
         )
 
 

@@ -113,7 +113,7 @@ def forecast(
 
 
 def _wall_s(jobs: Sequence[Job], at_once: int, largest: int) -> float:
-    """Return when the last job ends. Arrays wait for each other; jobs of one start in order."""
+    """Return when the last job ends. Arrays wait for each other; jobs in one start in order."""
     throttle, ends = Throttle(at_once, {}), {"": 0.0}
     for start in range(0, len(jobs), largest):
         own = jobs[start : start + largest]

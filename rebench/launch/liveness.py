@@ -1,8 +1,8 @@
 """Reports of workers, and whether workers and submitters are alive.
 
 The operating system knows the processes of this host. A process of another host counts as alive as
-long as it writes. An unknown process counts as alive too: it is better to wait than to train a
-trial twice. A report that cannot be written is not an error.
+long as it updates its file. An unknown process counts as alive too: it is better to wait than to
+train a trial twice. A report that cannot be written is not an error.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ NOT_SENT: Final = JobState("NOT SENT")
 
 
 def submitter_lives(owner_file: Path, owner: ProcessMark | None) -> bool:
-    """Return whether the owner of a submission is alive; None: its file is not written yet."""
+    """Return whether the owner of a submission is alive; without an owner's file it is None."""
     if owner is None:
         return _age_s(owner_file.parent) <= _NAMELESS_S
     seen = runs(owner)

@@ -1,6 +1,7 @@
 """The work of a job: a small object that submitit pickles, and calls inside the job.
 
-It names the run and the position in its journal. Everything else is read from files.
+The object contains the folder of the run and the place of the job in the run's journal. Everything
+else is read from files.
 """
 
 from __future__ import annotations

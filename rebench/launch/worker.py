@@ -176,7 +176,7 @@ class _Worker:
         opened = self._open(group)
         if not opened:
             return
-        # Loaded before a trial is claimed: if torch crashes on this node, no trial is held by it.
+        # Load torch before claiming a trial: if torch crashes on this node, no trial is claimed.
         _ = self._device
         taken = [trial_id for trial_id in sorted(opened) if self._take(trial_id)]
         # Another worker may have finished a trial between the last look and the claim.
@@ -253,7 +253,7 @@ class _Worker:
                 return
         else:
             return
-        # After the `except` block, because the error keeps the memory of the failed stack alive.
+        # Retry one by one, after `except`: the error keeps the memory of the failed stack alive.
         for one in group:
             if one.trial_id in self._open(group) & wanted:
                 self._train((one,), {one.trial_id})

@@ -100,7 +100,8 @@ class _Builder:
                 raise UntraceableError(steps[i].problem)
         self.gates = {gate for i in live if steps[i].kind != "norm" for gate in steps[i].gates}
         in_gates = self._leading(self.gates)
-        # Region 0 is on paths, region 1 computes gates, region 2 only statistics of norms.
+        # The region of a step: 0 on a path, 1 in the computation of a gate, 2 only in statistics of
+        # norms.
         self.region = {i: 0 if i in on_paths else 1 if i in in_gates else 2 for i in live}
         self.live = sorted(live)
         self.readers: dict[int, list[int]] = defaultdict(list)
@@ -123,7 +124,7 @@ class _Builder:
         self.settled: dict[tuple[int, bool], bool] = {}
 
     def _leading(self, ends: Collection[int], *, gates: bool = False) -> set[int]:
-        """Return `ends` and the steps that lead to any of them."""
+        """Return `ends` and the steps that lead to any of them; through gates only if `gates`."""
         found, waiting = set[int](), list(ends)
         while waiting:
             if (i := waiting.pop()) not in found:

@@ -161,7 +161,7 @@ def _init(
     graph: NetworkGraph,
     base: Plan | None,
 ) -> LayerInit:
-    """Return the init of a weight; of several uses, the init with the smallest deviation."""
+    """Return the init of a weight; if it is used several times, the init with the smallest std."""
     inits = []
     for use in uses:
         name, fan_in = use.weight.name, use.weight.fan_in
@@ -193,8 +193,11 @@ def _growth(
         return 1.0, 1.0
     row = next((row for row in base.parameters if row.name == name), None)
     if row is None:
-        raise InputError(f"rule 'mup' needs a base that differs in width only; it has no {name}")
+        raise InputError(
+            f"rule 'mup' needs a base that differs in width only; the base has no {name}"
+        )
     grown = [size / of for size, of in zip(parameter.shape, row.shape, strict=False) if size != of]
-    # Without a layer, the second dimension that grows counts as the fan-in, as in `mup`.
+    # If the parameter belongs to no layer, its second dimension that grows counts as the fan-in, as
+    # in `mup`.
     ratio = fan_in / (row.fan_in or 1) if fan_in else grown[1] if len(grown) > 1 else 1.0
     return ratio, parameter.numel() / math.prod(row.shape) / ratio

@@ -139,7 +139,10 @@ class Products:
         return _Scale(one.root, power, min(one.means, two.means))
 
     def _uncentred(self, i: int, root: int) -> int:
-        """Return the value before its mean was subtracted, or the value if none was."""
+        """Return the value before its mean was subtracted, or the value itself if this is no mean.
+
+        Views between the two are skipped.
+        """
         before = i
         while i != root and (i in self._centred or self.steps[i].kind in UNARY):
             if i in self._centred:

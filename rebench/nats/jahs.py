@@ -63,8 +63,8 @@ def read_jahs(source: Path) -> pd.DataFrame:
     if not parts:
         raise MissingDataError(
             f"{source} has none of {', '.join(f'{task}.parquet' for task in TASKS)} (or .csv); "
-            f"JAHS-Bench-201 is published as pickles, and the page on import and export has the "
-            f"lines of pandas that write these files of them"
+            f"JAHS-Bench-201 is published as pickles; the page on import and export shows how to "
+            f"convert them with pandas"
         )
     told = pd.concat(parts, ignore_index=True)
     ops = _OPS[told[list(_OP_NAMES)].to_numpy(dtype=np.int64)]

@@ -80,8 +80,8 @@ def _noise(accuracy: Floats, space: SearchSpace) -> tuple[SeedNoise, str] | None
     values = np.nanmean(accuracy, axis=1)
     sizes = np.bincount(equal.classes)
     means = np.bincount(equal.classes, weights=values[equal.rows]) / sizes
-    # Of a class of n cells the squares add up to n - 1 variances. Both sides are doubled, because
-    # `pooled` takes weights of at least 1.
+    # In a class of n cells, squared deviations from the mean sum to n - 1 variances. Squares and
+    # weights are doubled, because `pooled` takes weights of at least 1.
     squares, weights = np.zeros((2, len(values)))
     squares[equal.rows] = 2 * (values[equal.rows] - means[equal.classes]) ** 2
     weights[equal.rows] = 2 - 2 / sizes[equal.classes]

@@ -69,13 +69,13 @@ class SearchSpace:
 
     @functools.cached_property
     def position_of_rank(self) -> NDArray[np.int64]:
-        """The position of the cell with each rank in the product of operations; -1: not here."""
+        """Position of the cell with each rank in the product of operations; -1 if it is absent."""
         positions = np.full(SPACE_SIZE, -1)
         positions[self.ops @ _POWERS] = np.arange(len(self))
         return positions
 
     def position_of(self, ops: NDArray[np.int64]) -> int:
-        """The position of the cell with these six operations; -1: not here."""
+        """Return the position of the cell with these six operations; -1 if it is absent."""
         return int(self.position_of_rank[ops @ _POWERS])
 
     @checked
@@ -88,7 +88,7 @@ class SearchSpace:
 
     @functools.cached_property
     def _one_edge_changes(self) -> NDArray[np.int64]:
-        """Positions of every cell's 24 one-edge changes, (n, 24); -1: not in the space."""
+        """Positions of every cell's 24 one-edge changes, (n, 24); -1 if not in the space."""
         shifts = np.arange(1, len(OP_NAMES))
         ops = self.ops[:, :, None]
         changed = (ops + shifts) % len(OP_NAMES) - ops
@@ -138,11 +138,12 @@ class SearchSpace:
 
     @functools.cached_property
     def path_encoding(self) -> NDArray[np.float64]:
-        """Which operation sequences lead from input to output, (n, 4 + 16 + 64).
+        """Indicators of the operation sequences on the paths of each cell, (n, 4 + 16 + 64).
 
-        The path encoding of BANANAS (White et al., AAAI 2021). A sequence that contains `none` is
-        not a path. The two routes with two edges share their indicators, because a path is only a
-        sequence of operations.
+        This is the path encoding of BANANAS (White et al., AAAI 2021): one indicator for each
+        sequence of one, two or three operations. A sequence that contains `none` is not a path. The
+        two routes with two edges share their indicators, because a path is only a sequence of
+        operations.
         """
         kinds = len(OP_NAMES) - 1
         columns = [np.zeros((len(self), kinds**length)) for length in (1, 2, 3)]

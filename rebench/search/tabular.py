@@ -269,7 +269,7 @@ def search_tables(
         signal: another table that gives the signal, as in `search_table`.
         times: another table that gives the times.
         epochs: the fidelities to offer.
-        curve: fidelities are epochs of one run's curve.
+        curve: whether the fidelities are epochs of one run's curve.
     """
     if len(given) not in (1, 2):
         raise InputError(f"compare takes one or two tables, got {len(given)}: give their names")

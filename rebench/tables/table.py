@@ -420,7 +420,7 @@ def _by_index(columns: Mapping[str, NDArray[np.generic]], group: Group) -> pd.Da
 
 
 class Recipes(Mapping[str, Table]):
-    """Tables of a name with several recipes, by recipe: ``opened["topology"]``."""
+    """Tables of the recipes under one name, as in ``rebench.open("mini")["topology"]``."""
 
     def __init__(self, name: str, tables: Mapping[str, Table]) -> None:
         self.name = name

@@ -39,7 +39,7 @@ def test_power_is_the_share_of_tables_that_show_a_change():
     assert by[3] >= by[2]
     nothing = power(learnt, 0.001, cells=(60,), seeds=(3,), draws=200, rng=0)
     assert nothing["power"].item() < 0.15
-    with pytest.raises(InputError, match="of a ranking that is all new, got 2"):
+    with pytest.raises(InputError, match="the drop between unrelated rankings, got 2"):
         power(learnt, 2.0, rng=0)
     with pytest.raises(InputError, match=r"must be above 0 .*, got 0$"):
         power(learnt, 0.0, rng=0)

@@ -77,7 +77,7 @@ def test_every_rule_that_takes_a_graph_takes_a_module_s(rule: str, rate: float):
     (UNet(), {"rule": "exact"}, InputError, "concatenations"),
     (mlp(), {"rule": "topolgy"}, UnknownNameError, "topology"),
     (mlp(), {"rule": "one-step"}, InputError, "needs batch"),
-    (mlp(), {"rule": "mup", "base": mlp(depth=2)}, InputError, "in width only; it has no"),
+    (mlp(), {"rule": "mup", "base": mlp(depth=2)}, InputError, "in width only; the base has"),
 ])  # fmt: skip
 def test_rules_that_cannot_answer_say_so(network, options, error, message: str):
     with pytest.raises(error, match=message):

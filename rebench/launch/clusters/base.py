@@ -95,7 +95,7 @@ class Cluster(ABC):
     """Whether `submit` returns after the last job has ended."""
 
     def options(self, options: SlurmOptions) -> SlurmOptions:
-        """Return the options that count on this cluster: without a queue, no device types."""
+        """Return the options that this cluster uses; one without a queue ignores device types."""
         return options if self.has_queue else options.of("")
 
     @abstractmethod

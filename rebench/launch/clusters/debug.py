@@ -21,7 +21,7 @@ class Debug(Local):
     waits: ClassVar[bool] = True
 
     def options(self, options: SlurmOptions) -> SlurmOptions:
-        """Return the shared options, for one job at a time."""
+        """Return the options of all device types together, for one job at a time."""
         return super().options(options).model_copy(update={"array_parallelism": 1})
 
     def limits(self, options: SlurmOptions) -> Limits:  # noqa: ARG002 - a process has room for any

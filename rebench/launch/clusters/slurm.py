@@ -250,7 +250,7 @@ def _text(value: Any) -> Any:
 
 
 def _pattern(array: Array) -> str:
-    """Return the job number as SLURM's pattern for file names."""
+    """Return the placeholder for the job number in SLURM's file names."""
     return "%A_%a" if len(array.tasks) > 1 else "%j"
 
 
