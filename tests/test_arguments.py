@@ -126,7 +126,7 @@ def test_a_wrong_argument_is_named_with_what_is_accepted(table, call, message):
     ],
 )
 def test_the_drop_in_names_its_data_sets(table, ask, dataset, hp):
-    """The package answers with a bare KeyError; this is one that says more."""
+    """`nats_bench` raises a KeyError without a text; `ReBench` adds what the table has."""
     message = f"for dataset {dataset!r} with hp {hp!r}; there are cifar10 with hp 200"
     with pytest.raises(KeyError, match=message):
         ask(rebench.ReBench(table))

@@ -35,12 +35,12 @@ BENCHES = {
     ],
     "whole_space": ["40"],
 }
-# Those that train on real images.
+# Scripts that train on real images.
 ON_IMAGES = {
     "init_memory": [],
     "proxies": ["--cells", "12"],
 }
-# Run by tests of their own, in full by who has another program or days, or no benchmark at all.
+# Scripts that are not run here: they have separate tests, need other programs, or take days.
 ELSEWHERE = {
     "calibration", "chaos", "coordinates", "jpeg_cost", "launch", "learning", "originals",
     "published", "search_orders",

@@ -29,7 +29,7 @@ ONLY_FOR_GIT = {".gitignore"}
 
 
 def _run(*command: str | Path, cwd: Path, code: int = 0, **environment: str) -> str:
-    # Nothing of the checkout may reach what is installed.
+    # The installed package must not find modules of the checkout.
     inherited = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(
         command,
@@ -46,7 +46,7 @@ def _run(*command: str | Path, cwd: Path, code: int = 0, **environment: str) -> 
 
 @pytest.fixture(scope="module")
 def tracked() -> set[str]:
-    """Every file of the project, by its path in it."""
+    """Paths of all files of the project, relative to the project."""
     listing = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     names = _run(*listing, cwd=PROJECT).split("\0")
     return {name for name in names if name and (PROJECT / name).is_file()}
@@ -54,7 +54,7 @@ def tracked() -> set[str]:
 
 @pytest.fixture(scope="module")
 def sdist(tracked, tmp_path_factory) -> Path:
-    """The source distribution, made of a copy of the project."""
+    """The source distribution, built from a copy of the project."""
     tree = tmp_path_factory.mktemp("tree")
     for name in tracked:
         (tree / name).parent.mkdir(parents=True, exist_ok=True)
@@ -67,7 +67,7 @@ def sdist(tracked, tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def wheel(sdist, tmp_path_factory) -> Path:
-    """The wheel, built of nothing but the source distribution."""
+    """The wheel, built from only the source distribution."""
     out = tmp_path_factory.mktemp("wheel")
     pip = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation"]
     _run(*pip, "--wheel-dir", out, sdist, cwd=out)
@@ -117,7 +117,7 @@ def user(wheel, tmp_path_factory) -> Path:
         for top in {Path(file).parts[0] for file in one.files or ()} - {"..", "__pycache__"}:
             with contextlib.suppress(FileExistsError):
                 (packages / top).symlink_to(here / top)
-    # As on a node without a network: what the wheel asks for must be there already.
+    # Without an index, as on a node without a network, all requirements must be installed already.
     pip = [sys.executable, "-m", "pip", "--python", python, "install", "--no-index"]
     _run(*pip, "--find-links", wheel.parent, "nas-rebench", cwd=environment)
     return environment
@@ -177,7 +177,7 @@ def test_user_reads_the_pages_and_their_links_lead_to_files(user, tmp_path):
 
 
 def test_three_uses_of_the_readme_need_the_wheel_alone(user, tmp_path):
-    """As `scripts/release --check` does them, here without building torch's environment anew."""
+    """Run the same uses as `scripts/release --check`, but with the installed torch."""
     path = f"{user / 'bin'}{os.pathsep}{os.environ['PATH']}"
     told = _run(PROJECT / "scripts" / "three_uses", cwd=tmp_path, PATH=path, OMP_NUM_THREADS="1")
     assert "cell 1696, cifar10-jpeg16" in told

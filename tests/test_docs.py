@@ -36,7 +36,7 @@ PAGES = sorted((PROJECT / "docs").rglob("*.md"))
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory) -> Path:
-    """The pages as `mkdocs build` writes them; it is strict, by its file."""
+    """The pages that `mkdocs build` writes; `mkdocs.yml` makes it strict."""
     folder = tmp_path_factory.mktemp("docs") / "site"
     done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)],
@@ -84,7 +84,7 @@ def test_tutorial_runs_and_prints_what_it_shows(name):
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_page_on_comparing_recipes_prints_what_it_shows(tmp_path):
-    """All but the command of a user's own file and the snippet of a user's own sweep."""
+    """Two parts are not run: a command with a user's file, and a snippet with a user's sweep."""
     page = PROJECT / "docs" / "how-to" / "compare-recipes.md"
     typed = [words for words in commands(page) if "benchmark.parquet" not in words]
     for words, expected in zip(typed, blocks(page, "text")[:4], strict=True):
@@ -147,7 +147,7 @@ def test_site_needs_and_names_no_other_host(site):
 
 
 class _Shown(HTMLParser):
-    """What the body of a page shows: texts by the tag that they stand in, images, scripts."""
+    """Contents of the body of a page: texts by their tag, images, and the number of scripts."""
 
     def __init__(self, page: Path) -> None:
         super().__init__()
@@ -239,7 +239,7 @@ def test_overview_leads_to_every_notebook(site):
 def test_every_public_name_is_described(site, module):
     page = site / "reference" / "python" / f"{module.removeprefix('rebench.')}.html"
     text, loaded = page.read_text(), importlib.import_module(module)
-    # A function that is called as its module stands under the module's name.
+    # A function with the name of its module has an id that contains this name twice.
     missing = [
         name
         for name in getattr(loaded, "__all__", dir(loaded))
@@ -279,7 +279,7 @@ def test_commands_of_a_page_exist(page):
 
 
 def problem(words: list[str]) -> str | None:
-    """Return what is wrong with the words of a command, which is not run."""
+    """Return the error in the words of a command, or None; the command is not run."""
     command = typer.main.get_command(root)
     context = command.context_class(command, info_name="rebench")
     try:

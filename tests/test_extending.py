@@ -1,6 +1,6 @@
 """A recipe, an algorithm, a data set and a column, added as the page on extending says.
 
-The page's blocks go into a copy of the project, whose own tests then hold for what was added.
+The page's blocks are added to a copy of the project. The tests of this copy must then pass.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from support import PROJECT
 PAGE = PROJECT / "docs" / "how-to" / "extend.md"
 COPIED = (".ci", ".github", "CITATION.cff", "CONTRIBUTING.md", "LICENSE", "README.md", "cells",
           "docs", "experiments", "pyproject.toml", "rebench", "scripts", "tests")  # fmt: skip
-# What runs over everything that is registered or listed, and which of its tests.
+# Test files that test everything registered or listed, each with the tests to select (`-k`).
 SUITES = {
     "recipes/test_contract.py": "",
     "search/test_algorithms.py": "",
@@ -55,7 +55,7 @@ def _append(path: Path, text: str) -> None:
 
 @pytest.fixture(scope="module")
 def extended(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the project with the blocks of the page where the page says."""
+    """A copy of the project, with the blocks of the page in the files that the page names."""
     root = tmp_path_factory.mktemp("extended")
     for name in COPIED:
         if (PROJECT / name).is_dir():

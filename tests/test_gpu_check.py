@@ -1,4 +1,4 @@
-"""The check of a GPU, run whole on the CPU at small size: resumable, and able to fail."""
+"""The check of a GPU, run completely on the CPU at small size: it resumes, and it can fail."""
 
 from __future__ import annotations
 

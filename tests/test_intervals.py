@@ -15,7 +15,7 @@ from rebench.intervals import (
 )
 
 REPEATS = 1000
-# Two standard errors of a coverage of 95 % in so many repeats, on either side.
+# Tolerance of a coverage of 95 %: two standard errors, with this number of repeats.
 MARGIN = 2 * np.sqrt(0.95 * 0.05 / REPEATS)
 
 
@@ -79,7 +79,7 @@ def test_student_covers_the_mean_and_welch_the_difference():
 
 
 def test_mean_of_clusters_is_covered_where_students_over_members_is_not():
-    """Fifteen functions of four cells each; what the cells of one have in common is most of it."""
+    """There are 15 groups of four values; most of the variance is common to a group."""
     rng = np.random.default_rng(1)
     groups = np.repeat(np.arange(15), 4)
     covered = np.zeros(2)
@@ -92,7 +92,7 @@ def test_mean_of_clusters_is_covered_where_students_over_members_is_not():
 
 @pytest.mark.parametrize("share", [0.005, 0.03, 0.5, 0.97, 0.995])
 def test_share_is_covered_near_its_ends(share: float):
-    """Exactly, by the binomial distribution; the textbook interval misses a rare event mostly."""
+    """Compute the coverage by the binomial distribution, also for rare events."""
     n = 100
     right = np.arange(n + 1)
     found = [share_interval(count / n, n) for count in right]
@@ -126,11 +126,12 @@ PART = np.array([[0.0, 0.0], [0.0, 4.0], [2.0, 6.0]])
 
 
 def test_a_mean_over_cells_and_seeds_has_the_variance_counted_by_hand():
-    """Two-way random effects: cells 4/3, seeds 128/72, less 32/72 that the spread inside gives.
+    """The variance has the parts 4/3 of cells and 16/9 of seeds, minus 4/9 of the residuals.
 
-    Cell means 0, 2, 4: variance 4 over 3 cells. Seed means 2/3 and 10/3: variance 32/9 over 2.
-    What is left of rows and columns is 4/3, -2/3, -2/3 with both signs: squares sum to 16/3, times
-    3/2 over 2 * 1 * 9 = 4/9. Satterthwaite: (4/3 + 16/9 - 4/9)^2 / (16/18 + (16/9)^2 + (4/9)^2/2).
+    The cell means are 0, 2, 4: variance 4, over 3 cells. The seed means are 2/3 and 10/3: variance
+    32/9, over 2 seeds. The residuals are 4/3, -2/3, -2/3 with both signs: their squares sum to
+    16/3, times 3/2 over 2 * 1 * 9 = 4/9. The degrees of freedom are Satterthwaite's:
+    (4/3 + 16/9 - 4/9)^2 / (16/18 + (16/9)^2 + (4/9)^2/2).
     """
     found = crossed_mean(PART.mean(axis=1), np.arange(3), [PART], np.arange(3))
     variance = 4 / 3 + 16 / 9 - 4 / 9

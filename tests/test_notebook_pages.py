@@ -1,4 +1,4 @@
-"""Notebooks as pages: all that is stored is shown, and nothing that was stored can run."""
+"""Notebooks as pages: all stored outputs are shown, and none of them can run as a script."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What the first version (0.1.0) left on disk still opens: records, a run, tables, a checkpoint.
+"""Files of the first version (0.1.0) still open: records, a run, tables, a checkpoint.
 
-``tests/old`` was written by that version and is never written again. In its run, of 18 trials the
-last two have no record: one was cut off while it was appended and lies in a checkpoint after its
-first of two epochs, the other failed.
+``tests/old`` was written by that version and is never written again. In its run, 16 of 18 trials
+have a record. One record was cut off while it was appended; its trial has a checkpoint after the
+first of two epochs. The other trial failed.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def test_records_collect_to_the_table_of_that_version(run):
     (run / "results.parquet").unlink()
     assert main(["collect", str(run), "--partial"]) == 0
     after = pq.read_table(run / "results.parquet").to_pandas()
-    # That version told a trial's time on each of its rows, as if its training had run twice.
+    # That version wrote the time of a trial into each of its rows, so sums counted it twice.
     before["seconds"] = before["seconds"].where(before["split"] == "train")
     assert after[list(before.columns)].astype(str).equals(before.astype(str))
     again = pq.read_table(run / "curves.parquet").to_pandas()
@@ -92,5 +92,5 @@ def test_checkpoint_is_taken_up(run):
     trial = Trial(**stored[IN_FLIGHT])
     (record,) = train([trial], checkpoint_dir=run / "checkpoints")
     assert record.cost.resumed == 1
-    # What that version had measured after the first epoch.
+    # This accuracy after the first epoch was measured by that version.
     assert record.outcome.curves["ori-test"].accuracy[0] == 10.277777777777779

@@ -1,4 +1,4 @@
-"""Files that speak of the project to other programs: the citation, the hosted tests, the layers."""
+"""Files that describe the project to other programs: citation, hosted tests, layers of imports."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_layers_are_drawn_as_they_are_enforced():
 
 @pytest.mark.slow
 def test_tests_of_one_group_run_in_one_process(tmp_path):
-    """They share what is dear: a cluster, a wheel. Of pytest 9.2 the groups are not heeded."""
+    """The tests of a group share a cluster or a wheel. With pytest 9.2 groups have no effect."""
     (tmp_path / "test_group.py").write_text(
         "import pytest\n"
         "@pytest.mark.xdist_group('one')\n"

@@ -1,4 +1,4 @@
-"""The names that people may rely on, written out: a change here is a change for users."""
+"""List of the public names: a change of the list is a change for users."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_learning_rate_takes_whatever_names_a_cell(cell):
 
 
 def test_every_class_variable_has_a_type():
-    """Of a bare ``ClassVar`` pydantic makes an error on Python 3.10, at import."""
+    """On Python 3.10, pydantic raises an error for a ``ClassVar`` without a type, at import."""
     bare = re.compile(r": ClassVar\b(?!\[)")
     sources = [path for top in ("cells", "rebench") for path in (PROJECT / top).rglob("*.py")]
     assert [str(path) for path in sources if bare.search(path.read_text())] == []

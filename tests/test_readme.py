@@ -25,7 +25,7 @@ def test_every_command_and_snippet_runs(tmp_path):
             continue
         assert words[0] == "rebench"
         done = ran(words, tmp_path)
-        # `doctor` says with 1 that something is missing on this machine.
+        # `doctor` exits with 1 if something is missing on this machine.
         assert done.returncode in ((0, 1) if words[1] == "doctor" else (0,)), (words, done.stderr)
         assert "Traceback" not in done.stderr
     [counts] = json.loads(ran(["rebench", "status", "runs/sweep", "--json"], tmp_path).stdout)

@@ -1,4 +1,4 @@
-"""The version in records, installed or not."""
+"""The version in records, of an installed package or of a checkout."""
 
 from __future__ import annotations
 

@@ -145,9 +145,11 @@ def test_space_has_the_known_liveness_facts(space):
         for live in (False, True)
     )
     source, target = degree[:, sources], degree_live[:, targets]
-    # The released code's degree against the appendix's, in the graph that is left.
+    # Cells in which the released code's degree (source, with dead edges) and the appendix's degree
+    # (target, live edges only) differ at some live convolution.
     assert ((source != target) & convolves).any(axis=1).sum() == 10_976
-    # Dead edges counted: wrong at a live vertex, and at the source of a live convolution.
+    # Cells in which dead edges change the degree of a live convolution's source, or of any live
+    # vertex.
     assert ((source != degree_live[:, sources]) & convolves).any(axis=1).sum() == 800
     wrong = (degree != degree_live) & (degree_live > 0)
     assert wrong.any(axis=1).sum() == 3_104

@@ -49,7 +49,7 @@ def test_keys_are_words_and_numbers_are_numbers(name: str, folder: Path, monkeyp
     page = json.loads(shown.out)
     assert page
     for key, value in _pairs(page):
-        # The record of `train` is that of a shard: it names splits.
+        # `train` prints a record as in a shard, in which the name of a split is a key.
         assert re.fullmatch("[a-z0-9_]+", key) or (name == "train" and key == "ori-test"), key
         if isinstance(value, str) and key not in _TEXTS:
             assert not re.fullmatch(r"[-+]?\d*\.?\d+(e[-+]?\d+)?|nan|-|<NA>|", value), (key, value)

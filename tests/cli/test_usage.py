@@ -174,7 +174,7 @@ def test_a_closed_pipe_ends_a_command_in_silence(monkeypatch):
 def test_help_is_wrapped_at_the_width_of_the_screen(monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "80")
     assert main(["search", "compare", "--help"]) == 0
-    # The source ends a line after "see".
+    # In the source, a line ends after "see"; the help is wrapped again.
     assert "both contain.\n  Algorithms see validation accuracies" in capsys.readouterr().out
 
 

@@ -259,7 +259,7 @@ def test_noisy_digits_are_the_digits_under_the_same_noise_every_time():
         np.concatenate([raw.train.pixels, raw.test.pixels]).astype(float) for raw in (clean, noisy)
     )
     assert (noisy.train.labels == clean.train.labels[:500]).all()
-    # In the middle of the scale hardly any noise is clipped: it has the stated spread.
+    # In the middle of the grey scale hardly any noise is clipped: its deviation is the stated 75.
     middle = (drawn > 120) & (drawn < 135)
     assert (seen - drawn)[middle].std() == pytest.approx(75, abs=4)
     assert (read_raw("digits-noisy").test.pixels == noisy.test.pixels).all()

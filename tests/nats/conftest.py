@@ -1,4 +1,4 @@
-"""Folders of the benchmark: a generated one and the real one, and what is ingested from them."""
+"""Folders of the benchmark, a generated one and the real one, and the tables made of them."""
 
 from __future__ import annotations
 

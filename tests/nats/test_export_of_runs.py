@@ -1,4 +1,4 @@
-"""A run's results beside the published ones, and as files that the real nats_bench opens."""
+"""A run's results next to the published ones, and as files that the real nats_bench opens."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from rebench.tables import Table, open_table
 
 GENERATED = [2, 9, 10, 13, 14, 33, 15624]
 REAL = pytest.param("real", marks=pytest.mark.shared_data)
-# A quarter of a minute to prepare: once, in one process.
+# The files take 15 s to make, so one process makes them once.
 MANY = pytest.param("50 generated", marks=[pytest.mark.slow, pytest.mark.xdist_group("50 cells")])
 
 

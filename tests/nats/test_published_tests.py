@@ -1,7 +1,7 @@
-"""NATS-Bench's own tests, on what is exported for the package and with `ReBench` in its place.
+"""NATS-Bench's own tests, on exported files, and with `ReBench` instead of the package.
 
-They run where ``REBENCH_NATS_BENCH`` names a checkout of the benchmark's repository, whose files of
-three cells they ask; elsewhere the questionnaire asks.
+They run if ``REBENCH_NATS_BENCH`` names a checkout of the benchmark's repository, which has the
+files of three cells. Otherwise only the questionnaire compares the answers.
 """
 
 from __future__ import annotations

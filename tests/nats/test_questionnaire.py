@@ -106,7 +106,7 @@ def answers(
 
 
 def as_written(answer: Any) -> Any:
-    """Return an answer with its keys in order, of dicts and floats of any kind."""
+    """Return an answer in plain types: dicts as lists of pairs in order, floats of Python."""
     if isinstance(answer, dict):
         return [(key, as_written(value)) for key, value in answer.items()]
     if isinstance(answer, list | tuple):

@@ -1,4 +1,4 @@
-"""The closed form of cost against the networks themselves: parameters counted, FLOPs by hooks."""
+"""Costs by formula, compared with networks: their parameters, and their FLOPs by hooks."""
 
 from __future__ import annotations
 

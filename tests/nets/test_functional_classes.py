@@ -86,7 +86,10 @@ def test_different_exact_classes_without_pools_compute_differently():
 
 @pytest.mark.slow
 def test_only_linear_pooling_joins_exact_classes():
-    """The partition does not use that pool(a) + pool(b) = pool(a + b); nothing else is left out."""
+    """Cells of different classes compute the same only if they contain pools.
+
+    The partition ignores only one identity: pool(a) + pool(b) = pool(a + b).
+    """
     cells = [Cell.from_index(index) for index in random.Random(5).sample(range(15_625), 4000)]
     outputs = np.stack([output(cell).numpy().ravel() for cell in cells])
     classes = functional_classes("exact")[[cell.index for cell in cells]]
@@ -107,7 +110,7 @@ STRICT = [Cell.parse(code) for code in ("0_02_020", "2_10_301", "0_00_230", "3_1
 
 @pytest.mark.parametrize("cell", STRICT, ids=lambda cell: cell.code)
 def test_members_of_strict_classes_are_the_same_trainable_network(cell):
-    """Some exchange of the convolutions' weights makes the outputs equal, biases included."""
+    """If weights and biases are exchanged between edges in some way, the outputs are equal."""
     expected = next(outputs_by_renaming(cell))
     members = cell.class_members("strict")
     assert len(members) > 1

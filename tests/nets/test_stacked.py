@@ -93,7 +93,7 @@ def assert_same(nets: list[nn.Module], stack: Stacked, tolerance: float) -> None
 @pytest.mark.parametrize("shared", [True, False], ids=["shared", "own-images"])
 @pytest.mark.parametrize("cell", CELLS, ids=lambda cell: cell.code)
 def test_training_equals_single_networks_in_double_precision(cell, shared, build):
-    """Rounding cannot hide a wrong term here; rates are large and batches small."""
+    """In double precision a wrong term is larger than rounding; rates are large, batches small."""
     nets = [net.double() for net in networks(cell, build)]
     stack = Stacked.from_nets(nets)
     data = [(x.double(), y) for x, y in batches(3, 8, shared=shared)]

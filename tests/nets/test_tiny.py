@@ -118,7 +118,7 @@ def test_outputs_gradients_and_statistics_agree(cell, training):
     for (name, expected), (_, actual) in zip(
         reference.named_parameters(), ours.named_parameters(), strict=True
     ):
-        # A weight that cannot matter has gradient zero in the reference and none here.
+        # A weight without influence has a gradient of zero in the reference, and no gradient here.
         gradient = torch.zeros_like(actual) if actual.grad is None else actual.grad
         wanted = torch.zeros_like(actual) if expected.grad is None else expected.grad
         torch.testing.assert_close(gradient, wanted, rtol=1e-6, atol=1e-6, msg=name)

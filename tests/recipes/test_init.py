@@ -91,7 +91,10 @@ def test_init_resets_normalisation():
     ("recipe", "factor"), [("fixed", 1.0), ("topology-lr", 1.0), ("fixed(init=he)", 1 / 6)]
 )
 def test_the_rate_that_an_init_leaves(recipe: str, factor: float):
-    """PyTorch draws with variance 1 / (3 fan_in), He with 2 / fan_in."""
+    """He's init has six times the variance of PyTorch's: 2 / fan_in and 1 / (3 fan_in).
+
+    It divides the effective rate by six.
+    """
     rule, net = parse_recipe(recipe), TinyNet(FULL, channels=4, cells_per_stage=1)
     assert init_rate_factor(net, rule.layer_inits(net, FULL)) == pytest.approx(factor)
 

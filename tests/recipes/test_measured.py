@@ -74,7 +74,7 @@ def test_one_step_gives_the_base_rate_to_a_network_that_moves_as_the_base():
 
 
 def test_one_step_moves_the_network_as_far_as_the_base_in_an_actual_step():
-    """At a hundredth of the rates, where a step is still linear, the movements are equal."""
+    """At a hundredth of the rates a step is still linear, and both networks move equally far."""
     images, labels = _batch()
     recipe = make_recipe("one-step", base_lr=1.0)
     net = _tiny(FULL, "one-step")

@@ -201,7 +201,7 @@ def test_json_of_rank_has_the_numbers_of_the_study_and_null_without_tau(folder, 
 
 
 class _Quiet(http.server.SimpleHTTPRequestHandler):
-    """Serves a folder without a word."""
+    """Handler that serves a folder and prints nothing."""
 
     def log_message(self, *_):
         pass
@@ -210,7 +210,7 @@ class _Quiet(http.server.SimpleHTTPRequestHandler):
 def _requests_of(page, scratch, *more):
     """Open a page in Chromium; return its screenshot and every URL that the page asked for.
 
-    Read from Chromium's own network log, by who asked: the browser talks to hosts of its own too.
+    The requests are read from Chromium's network log. Requests of the browser itself are left out.
     """
     handler = functools.partial(_Quiet, directory=page.parent)
     log, shot = scratch / f"{page.stem}.json", scratch / f"{page.stem}.png"
@@ -248,7 +248,7 @@ def test_report_command_writes_a_page_that_a_browser_shows_without_a_further_req
     shot, asked = _requests_of(out / "report.html", tmp_path)
     _assert_drawn(shot)
     assert asked <= {"/favicon.ico"}
-    # The same look at a page that does ask an outside host sees it.
+    # The same function detects the request of a page that asks another host.
     (out / "leaky.html").write_text('<img src="http://outside.invalid/x.png">')
     assert "http://outside.invalid/x.png" in _requests_of(out / "leaky.html", tmp_path)[1]
 

@@ -97,7 +97,7 @@ def _checked(run: Path) -> set[str]:
 
 
 def test_random_damage_is_pending_and_named_and_what_is_intact_is_done(run):
-    """500 damages of one or two kinds. Intact lines are found by comparing bytes."""
+    """A shard is damaged 500 times, in one or two ways. Lines with the old bytes are intact."""
     draw = random.Random(0)
     names = dict(zip(LINES, (record.trial_id for record in RECORDS), strict=True))
     whole = (run / "results" / SHARD).read_bytes()

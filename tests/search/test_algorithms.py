@@ -1,4 +1,4 @@
-"""The contract every registered algorithm keeps, and what is particular to each."""
+"""Rules that every registered algorithm keeps, and tests of single algorithms."""
 
 import itertools
 from collections import Counter
@@ -308,7 +308,7 @@ def test_predictor_proposes_batches_of_new_cells_that_it_expects_to_be_good():
     assert np.flatnonzero(fits).tolist() == [40, 45, 50, 55]
     assert len(set(trained[40:])) == 20
     assert not set(trained[:40]) & set(trained[40:])
-    # Chance alone reaches the best tenth twice in twenty.
+    # Of 20 random cells, two are expected in the best tenth.
     assert (table.final[trained[40:]] > np.quantile(table.final, 0.9)).sum() >= 18
 
 

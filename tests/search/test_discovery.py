@@ -64,7 +64,7 @@ def test_a_package_of_the_users_adds_an_algorithm_by_its_entry_point(tmp_path: P
 
 @pytest.mark.slow
 def test_one_new_file_in_the_package_adds_an_algorithm(tmp_path: Path):
-    """The folder stands for `rebench/search`: it is one more place of that package's modules."""
+    """The test adds a folder to the path of the package `rebench.search`, instead of a file."""
     (tmp_path / "descending.py").write_text(DESCENDING)
     extended = f"import rebench.search; rebench.search.__path__.append({str(tmp_path)!r}); "
     found = json.loads(_python(extended + _command(RUN)))

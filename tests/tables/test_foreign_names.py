@@ -1,4 +1,4 @@
-"""Tables by others with other names for their columns become tables, or the error says how."""
+"""Tables by others with other column names are read, or the error says how to name them."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def test_query_and_the_drop_in_show_a_record_appended_after_collecting(run, aske
     assert api.get_more_info(NEW, "cifar10", hp="2", is_random=False)["test-accuracy"] == 99.0
 
 
-# What each command tells of the record that was appended after collecting.
+# Commands, each with a check that its answer contains the record appended after collecting.
 FRESH = {
     "query {run} 300 --all": lambda rows: {row["mean"] for row in rows} == {99.0},
     "export nats {run} --out {out}": lambda rows: rows[0]["cells"] == len(CELLS) + 1,

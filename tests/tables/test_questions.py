@@ -34,7 +34,7 @@ def test_file_of_two_recipes_opens_as_recipes_and_of_one_as_a_table(recipes, kin
     pd.concat(parts).to_csv(tmp_path / "t.csv", index=False)
     opened = rebench.open(tmp_path / "t.csv")
     assert isinstance(opened, kind)
-    # A header (of two lines, where the index has a name) and five cells.
+    # Two header lines, because the index has a name, and five cells.
     assert opened._repr_html_().count("<tr") == 2 + 5
 
 

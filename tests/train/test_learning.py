@@ -35,6 +35,6 @@ def test_accuracy_is_the_reference_loops_within_seed_noise(cell: int, monkeypatc
             theirs.append(last["test_accuracy"])
     ours = [record.final("ori-test")[0] for record in train(trials, data, stack=SEEDS)]
     spread = statistics.stdev(theirs) + statistics.stdev(ours)
-    # both means are off by spread / sqrt(3); four times that, and a floor of 2 points
+    # The tolerance is four standard errors of the means, and 2 points in addition.
     assert abs(statistics.mean(theirs) - statistics.mean(ours)) < 4 * spread / SEEDS**0.5 + 2
     assert min(ours) > 50  # chance is 10
