@@ -327,7 +327,7 @@ def test_figure_of_the_analysis_shows_the_table():
 def test_figure_of_the_readme_shows_its_numbers():
     stored = pd.read_csv(ASSETS / "tau-over-k.csv").pivot_table("y", "x", "series")
     stored = stored.sort_index(ascending=False)
-    x, y = markers("tau-over-k", "#d55e00")[:, : len(stored)]  # before that of the legend
+    x, y = markers("tau-over-k", "#d55e00")[:, : len(stored)]  # without the marker of the legend
     assert np.corrcoef(x, -np.log(stored.index))[0, 1] == pytest.approx(1)
     assert np.corrcoef(y, -stored["tau"])[0, 1] == pytest.approx(1)
     row = r"^ *(\d+) +\d+  (\d\.\d\d) +(\d\.\d\d)  \d"

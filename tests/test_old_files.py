@@ -29,7 +29,7 @@ def run(tmp_path: Path) -> Path:
     """A writable copy of the old run."""
     folder = Path(shutil.copytree(OLD / "run", tmp_path / "run"))
     for report in (folder / "progress").iterdir():
-        os.utime(report, (0, 0))  # its worker was last heard of long ago, whatever git says
+        os.utime(report, (0, 0))  # an old time: git gives files the time of checkout
     return folder
 
 

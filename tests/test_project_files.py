@@ -64,7 +64,7 @@ def test_layers_are_drawn_as_they_are_enforced():
     assert drawn == layers
     tops = [*(PROJECT / "rebench").glob("*.py"), *(PROJECT / "rebench").glob("*/__init__.py")]
     names = {path.parent.name if path.stem == "__init__" else path.stem for path in tops}
-    names -= {"rebench", "__main__", "shadow"}  # the last is imported before any layer is
+    names -= {"rebench", "__main__", "shadow"}  # `shadow` is imported before all layers
     assert {*names, "experiments", "cells"} == set().union(*layers)
     packages = {path.parent.name for path in tops if path.stem == "__init__"} - {"rebench"}
     assert set(re.findall(r"^\| `(\w+)` \|", told.partition("Read these")[0], re.MULTILINE)) == {

@@ -139,7 +139,7 @@ def _after(graphs: Graphs, gains: Array) -> ExactUpdate:
 
     total, square, noise = np.zeros_like(spread), np.zeros_like(spread), np.zeros_like(spread)
     updates, own = np.zeros_like(spread), np.zeros_like(spread)
-    total[:, 0] = 2.0  # the stem has no ReLU: no mask halves it
+    total[:, 0] = 2.0  # no ReLU follows the stem, so nothing is halved
     for v in range(n):
         if v:
             share = layers[:, v] * forward + weights[:, v] * own

@@ -43,7 +43,7 @@ def test_noise_is_added_to_the_quieter_means_before_their_quantiles_are_taken():
     b = np.arange(n)[:, None] + 1.0 * PAIR
     scores = stats.norm.ppf((np.arange(16) + 0.5) / 16)
     shares = np.linspace(0, 1, 6)
-    plain = on_scale_of(a[:, :1] + 0.2, b[:, :1] + 1.0)  # equal means, one run: no noise is known
+    plain = on_scale_of(a[:, :1] + 0.2, b[:, :1] + 1.0)  # one run: noise is unknown
     np.testing.assert_allclose(plain[:, 0], np.arange(n))
     spread = np.sqrt(1.0**2 - 0.2**2)
     to = np.quantile(np.arange(n)[:, None] + spread * scores, shares)

@@ -83,8 +83,8 @@ def test_few_cells_and_many_are_counted_alike(n, draws):
     """The count uses integers of two or four bytes, and adds row by row or all rows at once."""
     rng = np.random.default_rng(n)
     values = rng.integers(0, n, (2, draws, n)).astype(float)
-    values[:, ::2].sort(axis=2)  # a run of equals after the other
-    values[0, 1::2] = rng.permuted(np.tile(np.arange(n), (draws // 2, 1)), axis=1)  # no equals
+    values[:, ::2].sort(axis=2)  # equal values are neighbours
+    values[0, 1::2] = rng.permuted(np.tile(np.arange(n), (draws // 2, 1)), axis=1)  # no ties
     found = top_tau(dense_codes(values[0]), dense_codes(values[1]), [n])[0][:, 0]
     expected = [stats.kendalltau(a, b).statistic for a, b in zip(*values, strict=True)]
     np.testing.assert_allclose(found, expected, atol=1e-12)

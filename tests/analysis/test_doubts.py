@@ -53,7 +53,7 @@ def test_shares_differ_where_the_larger_count_is_one_of_a_hundred(counts, of, ex
 def test_runs_fail_by_chance_where_another_run_of_the_cell_did_not():
     diverged = np.array([[1, 0, 0], [1, 1, 1], [1, 1, 0], [0, 0, 0]], dtype=bool)
     runs = np.full((4, 3), 50.0)
-    runs[2, 0] = np.nan  # no run: of two others one failed
+    runs[2, 0] = np.nan  # no run; one of the two others failed
     assert _failed_by_chance(_accuracies(runs, diverged)) == 1 + 0 + 1 + 0
     assert _failed_by_chance(_accuracies(runs)) == 0
 
@@ -131,7 +131,7 @@ def test_p_values_count_the_draws_that_lie_as_low_and_the_table_itself():
 def test_a_draw_without_tau_is_no_drop():
     null = np.array([[0.9], [np.nan], [0.7]])
     p_value, _ = p_values_of(np.array([0.8]), null)
-    assert p_value.tolist() == [2 / 4]  # itself and 0.7
+    assert p_value.tolist() == [2 / 4]  # the table itself and the draw 0.7
 
 
 def test_cells_with_one_run_are_said_to_be_left_out_of_tau():
@@ -185,13 +185,13 @@ def test_unequal_noise_is_said_from_half_as_much_again(ratio, said):
 @pytest.mark.parametrize(
     ("seeds", "n", "strength", "p_value"),
     [
-        (3, 60, 0.15, 1 / 200),  # the least of 199 permutations
+        (3, 60, 0.15, 1 / 200),  # the smallest p of 199 permutations
         (3, 60, 0.05, 0.515),
         (2, 60, 0.3, 1 / 200),
         (2, 60, 0.15, 0.085),
-        (2, 4000, 0.05, 1.0),  # significant in 4,000 cells, but less than a tenth
+        (2, 4000, 0.05, 1.0),  # significant, but too small to matter
         (2, 4000, 0.08, 1 / 200),
-        (1, 60, 0.3, 1.0),  # not known
+        (1, 60, 0.3, 1.0),  # one seed: unknown
     ],
 )
 def test_effect_of_a_seed_on_single_cells_is_tested_by_permutations(seeds, n, strength, p_value):

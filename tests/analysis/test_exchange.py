@@ -99,7 +99,7 @@ def test_dealt_means_have_the_noise_that_each_table_has(seeds, sd):
     dealt = rng.permuted(np.concatenate([a, b], axis=1), axis=1)
     difference = dealt[:, : seeds[0]].mean(axis=1) - dealt[:, seeds[0] :].mean(axis=1)
     first, second = sd[0] ** 2 / seeds[0], sd[1] ** 2 / seeds[1]
-    near = {"rel": 0.12}  # two standard errors: 4.5 %, and of the variances of a run as much
+    near = {"rel": 0.12}  # two standard errors, 4.5 %, and twice as much for the estimates
     assert np.var((apart[0] - apart[1]) * difference) == pytest.approx(first + second, **near)
     # The variance is divided between the tables: each mean varies about their weighted mean.
     assert np.var(apart[0] * difference) == pytest.approx(first**2 / (first + second), **near)
@@ -147,7 +147,7 @@ def test_rejects_no_more_than_its_nominal_rate_where_nothing_changed(scenario):
     # If 5 % are rejected on average, more than 13 of 120 rejections have a probability of 0.3 %.
     assert stats.binom.sf(13, TABLES, 0.05) < 0.005
     assert found.rejected <= 13, found
-    if scenario.by_feature:  # over cells alone, intervals of `drop` leave 0 out in a third of them
+    if scenario.by_feature:  # intervals over cells only exclude 0 in a third of the tables
         assert found.missed <= 13, found
 
 

@@ -43,7 +43,7 @@ def _paired(a, b, classes=None, cells=None):
 def test_intervals_cover_as_wide_as_classes_differ():
     """Four equal cells count as one observation: the interval is that of the means of classes."""
     a, b, classes = _tables(alike=4)
-    a, b = a.mean(axis=1), b.mean(axis=1)  # of one seed: what a seed adds cannot be seen
+    a, b = a.mean(axis=1), b.mean(axis=1)  # one seed, so its effect is unknown
     found = improvement(_paired(a, b, classes))
     means = (b - a).reshape(-1, 4).mean(axis=1)
     expected = stats.ttest_1samp(means, 0)

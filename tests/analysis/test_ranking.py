@@ -270,7 +270,7 @@ def test_every_cell_with_two_seeds_counts_and_no_seed_meets_itself():
     enough = int((runs.notna().sum(axis=1) >= 2).sum())
     found = agreement(Paired.of_values(runs, runs), (100,), draws=0, rng=rng).iloc[0]
     assert found["n_cells"] == enough < len(runs)
-    assert abs(found["tau"]) < 0.1  # one pair of nine that were of one seed would give as much
+    assert abs(found["tau"]) < 0.1  # a single pair with equal seeds would give 0.1
     assert abs(found["seed_tau"]) < 0.1
 
 

@@ -86,12 +86,12 @@ def test_centred_accuracies_stay_multiples_of_their_unit_so_that_ties_stay_ties(
 @pytest.mark.parametrize(
     ("values", "unit"),
     [
-        ([10.0, 10.002, 30.0], 0.002),  # of 50,000 images
-        ([10.0, 10.0018, 30.0], 0.0),  # too fine
-        ([50.0, 90.0], 10.0),  # the gap of 40 is four of the unit of 10 images
+        ([10.0, 10.002, 30.0], 0.002),  # one of 50,000 images
+        ([10.0, 10.0018, 30.0], 0.0),  # too fine for images
+        ([50.0, 90.0], 10.0),  # the gap of 40 is four units: 10 images
         ([20 / 3, 100 / 3], 100 / 15),
         ([1.0, 1.19, 2.9], 0.01),  # a gap of 19 units
-        ([1.0, 1.21, 2.9], 0.0),  # of 21
+        ([1.0, 1.21, 2.9], 0.0),  # a gap of 21 units, over the limit
         (np.sqrt([2, 3, 5, 6, 7, 8, 10, 11]), 0.0),
         ([70.0], 10.0),
     ],

@@ -136,7 +136,7 @@ def test_demo_killed_and_called_again_ends_with_the_records_of_an_undisturbed_on
     time.sleep(1)
     first.kill()
     first.wait()
-    cancel_jobs(Run.open(killed / "run"))  # jobs that were started end, too
+    cancel_jobs(Run.open(killed / "run"))  # also ends jobs that have started
 
     again = subprocess.run(_command(killed), capture_output=True, text=True, check=False)
     assert again.returncode == 0, again.stderr

@@ -47,7 +47,7 @@ def made(sweep, published, moved, noise=0.3):
     names = ["index", "dataset", "epochs", "seed", "recipe", "trial_id"]
     frame = pd.DataFrame(rows, columns=names).assign(split="ori-test", status="done")
     truth = np.where(frame["recipe"].isin(moved), other[frame["index"]], published[frame["index"]])
-    ranks = pd.Series(truth).rank(pct=True)  # evenly spread, as few tables are
+    ranks = pd.Series(truth).rank(pct=True)  # equal distances between accuracies
     frame["accuracy"] = 50 + 10 * ranks + noise * rng.standard_normal(len(frame))
     train = frame.assign(split="train")
     return pd.concat([frame, train]).sample(frac=1, random_state=0)

@@ -39,7 +39,7 @@ def test_planted_rule_is_found_at_its_best_base_rate():
     table = rule_regrets(made, rule_rates(made)).set_index(["rule", "base"])
     right = table.loc[("topology-lr", "best")]
     assert right["mean_rate"] == pytest.approx(0.1, rel=0.1)
-    assert right["regret_high"] < 0.25  # straight lines cut a parabola's top
+    assert right["regret_high"] < 0.25  # linear interpolation is too low at the top
     assert right["over_constant_low"] > 0.05
     assert right["over_same_mean_low"] > 0.05
     assert table.loc[("constant", "best"), "regret_low"] > 0.2

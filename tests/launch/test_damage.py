@@ -156,7 +156,7 @@ def test_odd_file_is_one_line_and_every_command_goes_on(run, capsys, odd):
     listed = {"zeros as list": 0, "folder as list": 0}.get(odd, 1 if odd.endswith(LIST) else 2)
     assert (counts["done"], counts["trials"]) == (listed, listed)
     assert _row(run, capsys, "collect")[0]["trials"] == 2
-    if odd != "folder as list":  # which only the user can remove
+    if odd != "folder as list":  # only the user can remove a folder
         assert _row(run, capsys, "submit", "--cluster", "debug")[0]["already_done"] == 2
 
 

@@ -216,7 +216,7 @@ def test_slurmd_killed_and_node_down_while_the_old_worker_lives_on(cluster, tmp_
     cluster.ask("scontrol", "update", "NodeName=n1", "State=DOWN", "Reason=test")
     cluster.ask("scontrol", "update", f"JobId={job}", "ReqNodeList=n2")
     cluster.script("run", "n1")
-    cluster.heal()  # unless it came back by itself, which SLURM also allows
+    cluster.heal()  # if the node is still drained
     assert sweep.wait_until_over()["done"] == 42
     assert sweep.outcomes() == undisturbed
 

@@ -74,7 +74,7 @@ def test_three_submissions_that_finish_nothing_end_it_after_longer_and_longer_pa
     """Pauses of 6, 12 and 24 s: submissions at 0, 6 and 18 s, and the error at 42 s."""
     run = make_run(tmp_path, RECORDS[:4])
     _hold(run, 3)
-    for job in range(3):  # of the others, one was never sent: at last as many as are lost
+    for job in range(3):  # one trial was never sent, three are lost
         _end(run, job)
     write_records(tmp_path, "w", *RECORDS[:done])
     looks, sends, told = [], [], []

@@ -208,7 +208,7 @@ def test_files_are_those_that_a_run_leaves(cluster, tmp_path):
     pack = ["--trials-per-job", "2"]
     assert sweep.submit(*pack)["jobs"] == 3
     assert sweep.wait_until_over()["done"] == 6
-    time.sleep(3)  # records of this very moment are collected without a trace
+    time.sleep(3)  # very recent records would be collected again
     sweep.outcomes()
     left = [path for path in sweep.run.rglob("*") if path.is_file()]
     spec = parse_spec(sweep.spec.read_text())

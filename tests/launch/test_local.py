@@ -263,7 +263,7 @@ def test_many_device_hours_are_asked_about_on_a_terminal(tmp_path, answer, sent)
         while b"device hours: send them? [y/N]" not in said:
             said += os.read(terminal, 1000)
         os.write(terminal, f"{answer}\n".encode())
-        with contextlib.suppress(OSError):  # that is how a terminal ends
+        with contextlib.suppress(OSError):  # the read fails when the terminal closes
             while more := os.read(terminal, 1000):
                 said += more
     os.close(terminal)

@@ -196,7 +196,7 @@ def test_one_of_several_clusters_is_asked_about_and_sent_to(spec, stand_in):
     assert cancel_jobs(Run.open(done.run)) == ["101_0"]
     told = (spec.parent / "slurm/clusters").read_text().splitlines()
     assert [line.split("/")[-1] for line in told] == [
-        *("sinfo far", "sinfo far"),  # for the nodes, and for their limits
+        *("sinfo far", "sinfo far"),  # asked twice: for nodes, and for limits
         *("squeue far", "squeue far"),
     ]
     assert (spec.parent / "slurm/cancelled").read_text() == "far 101_0\n"

@@ -211,7 +211,7 @@ def test_node_without_the_gpu_ends_the_job_and_fails_no_trial(spec, tmp_path):
 
 
 def _wait_for_local_jobs() -> None:
-    for process in local._started:  # or they would be reaped when this process ends
+    for process in local._started:  # otherwise they are reaped only at the end
         process.wait()
 
 

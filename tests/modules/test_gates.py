@@ -83,7 +83,7 @@ def _multihead(weights):
 
 
 def _pooled(net, x):
-    query = net.query.expand(2, -1, -1)  # learned, so that no data reach its projection
+    query = net.query.expand(2, -1, -1)  # the projection of a learned query reads no data
     return net.heads(query, x, x, need_weights=False)[0]
 
 

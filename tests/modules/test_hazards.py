@@ -59,7 +59,7 @@ def _copied_and_written(net, x):
     y = net.a(x)
     copied = y.clone()
     copied.add_(net.b(x))
-    return y + copied  # y is as it was
+    return y + copied  # y has its old value
 
 
 def _added_up_in_place(net, x):
@@ -147,7 +147,7 @@ def test_a_concatenation_adds_paths_and_no_degree(tracer: str):
         wide=nn.Linear(8, 4),
     )
     assert network.graph.depth_polynomial() == (0, 0, 1, 1)
-    assert _use(network, "wide.weight").weight.fan_in == 8  # which counts both
+    assert _use(network, "wide.weight").weight.fan_in == 8  # the fan-in counts both parts
     assert [_degree(network, name, end=1) for name in ("wide.weight", "a.weight")] == [1, 1]
     assert _degree(network, "a.weight") == 1
     # The first four channels are a sum of three terms, the others one term: two on average.

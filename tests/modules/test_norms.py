@@ -149,8 +149,8 @@ def test_gain_and_shift_of_a_written_norm_are_reset():
     ("norm", "shape"),
     [
         (lambda net, x: (1 + net.gain) * NORMS["a quotient"](net, x), (4,)),  # 0 at init: Gemma
-        (lambda net, x: net.gain * NORMS["a quotient"](net, x), (1,)),  # one scale of all
-        (lambda net, x: net.gain * NORMS["a quotient"](net, x), (5, 1)),  # one for each position
+        (lambda net, x: net.gain * NORMS["a quotient"](net, x), (1,)),  # one gain for all
+        (lambda net, x: net.gain * NORMS["a quotient"](net, x), (5, 1)),  # one each position
         (lambda net, x: net.gain * torch.relu(NORMS["a quotient"](net, x)), (4,)),
     ],
 )

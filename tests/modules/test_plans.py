@@ -332,7 +332,7 @@ def test_roles_of_a_reused_weight_and_of_other_parameters():
         "frozen.weight": "hidden",
         "readout.weight": "readout",
     }
-    assert named["again.weight"].paths == 2  # one path, twice
+    assert named["again.weight"].paths == 2  # the only path uses the weight twice
     assert "used 2 times" in named["again.weight"].why
     # The source rule gives 2 / 6 for both uses; the target rule gives 1 / 6 for the added use.
     plan = rebench.plan(network, X, rule="topology(degree=target-live)")
@@ -373,7 +373,7 @@ def test_a_plan_is_the_same_after_json_and_serves_as_base():
     ('"fan_in": 6', '"fan_in": 1{zeros}', "fan_in"),
     ('"in_degree": 1', '"in_degree": 1{zeros}', "in_degree"),
     ('"degrees": [\n   1', '"degrees": [\n   1{zeros}', "graph: .*below 2"),
-    ('"paths": 1', '"paths": 1{zeros}', None),  # which are exact at any size
+    ('"paths": 1', '"paths": 1{zeros}', None),  # path counts are exact at any size
 ])  # fmt: skip
 def test_a_plan_has_no_size_that_no_tensor_has(old: str, new: str, place: str | None):
     text = rebench.plan(mlp(), X).to_json()

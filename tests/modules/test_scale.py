@@ -26,18 +26,18 @@ class Odd(nn.Module):
         super().__init__()
         conv = {"padding": 1, "kernel_size": 3}
         self.plain = nn.Conv2d(3, 4, bias=False, **conv)  # linear, pooled, then normalised
-        self.biased = nn.Conv2d(4, 4, **conv)  # its bias is taken off by batch normalisation
+        self.biased = nn.Conv2d(4, 4, **conv)  # batch normalisation removes its bias
         self.bn = nn.BatchNorm2d(4)
         self.grouped = nn.Conv2d(4, 4, bias=False, **conv)
         self.gn = nn.GroupNorm(2, 4)
-        self.biased_grouped = nn.Conv2d(4, 4, **conv)  # its bias is not
+        self.biased_grouped = nn.Conv2d(4, 4, **conv)  # group normalisation keeps its bias
         self.gn2 = nn.GroupNorm(2, 4)
-        self.curved = nn.Conv2d(4, 4, bias=False, **conv)  # a GELU sees its scale
+        self.curved = nn.Conv2d(4, 4, bias=False, **conv)  # a GELU depends on its scale
         self.bn2 = nn.BatchNorm2d(4)
-        self.late = nn.Conv2d(4, 4, **conv)  # a ReLU is between its bias and normalisation
+        self.late = nn.Conv2d(4, 4, **conv)  # a ReLU is between its bias and the norm
         self.bn3 = nn.BatchNorm2d(4)
         self.pair = nn.ModuleList(nn.Conv2d(4, 2, bias=False, **conv) for _ in range(2))
-        self.gn3 = nn.GroupNorm(1, 4)  # compares the two parts
+        self.gn3 = nn.GroupNorm(1, 4)  # the relative scale of both parts matters
         self.readout = nn.Linear(4, 3)
         for norm in (self.gn, self.gn2, self.gn3, self.bn):
             nn.init.uniform_(norm.bias)

@@ -77,4 +77,4 @@ def test_the_benchmarks_tests_pass_with_rebench_in_place_of_the_package(checkout
     text = INSTEAD.format(opened=str(opened), table=str(home / "nats.parquet"))
     (home / "instead.py").write_text(text)
     assert _passed(checkout, home, "-p", "instead")
-    assert len(opened.read_text().splitlines()) == 7  # in every test but that of sizes
+    assert len(opened.read_text().splitlines()) == 7  # each test opens it, except that of sizes

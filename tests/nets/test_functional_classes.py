@@ -56,7 +56,7 @@ def output(cell: Cell) -> torch.Tensor:
         for layer, term, edge in zip(block.layers, terms(cell), EDGES, strict=True):
             if isinstance(layer, ConvBN):
                 randomise(layer, term)
-                if edge not in live:  # an edge from a zero vertex gives zero, without the bias
+                if edge not in live:  # here a zero vertex gives zero, without a bias
                     layer.op[2].bias.zero_()
                     layer.op[2].running_mean.zero_()
         return block(INPUT)

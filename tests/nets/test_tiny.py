@@ -38,8 +38,8 @@ CELLS = [
             "0_03_102",
             "0_03_104",
             "0_03_101",
-            "0_22_131",  # a bias joins a live vertex
-            "0_02_320",  # dead vertex 2 that only holds a bias
+            "0_22_131",  # a live vertex adds a bias
+            "0_02_320",  # vertex 2 is dead and only a bias
             "0_00_123",  # every term but one is a bias
             "0_00_022",
             "1_14_131",

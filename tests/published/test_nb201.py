@@ -162,7 +162,7 @@ def test_table_is_what_the_wheel_holds(rows, wheel):
         train = of_data[of_data["split"] == "train"].set_index(["index", "seed"])
         assert len(valid) == len(train) == sum(len(cell["val_acc"]) for cell in held.values())
         for number, code in enumerate(held):
-            if number % 97 == 0:  # that the keys are in the order of the indices
+            if number % 97 == 0:  # keys are in the order of the indices
                 one, two, three, four, five, six = (edges[int(digit)] for digit in code)
                 text = f"|{one}~0|+|{two}~0|{three}~1|+|{four}~0|{five}~1|{six}~2|"
                 assert Cell.parse(text).index == number

@@ -23,11 +23,11 @@ LAYERS = {
     "4_04_304": 3,
 }
 LAYERS_AND_ADDITIONS = {
-    "1_01_001": 5,  # one path of skips: nothing is added to anything
+    "1_01_001": 5,  # one path of skips, without additions
     "0_00_300": 20,
     "3_03_003": 50,
     "3_30_033": 50,  # two layers, and their sum
-    "3_33_133": 20,  # the skip past everything, and the sum behind it
+    "3_33_133": 20,  # the skip from input to output, and the sum after it
     "4_04_304": 20,  # one layer or three pools, each with the sum
 }
 
@@ -48,7 +48,7 @@ def test_rate_is_the_minimal_depth_to_the_minus_three_halves(code, additions, de
 def test_rate_of_a_graph_code_counts_the_stem():
     recipe = make_recipe("am-mup", base_lr=1.0)
     found = recipe.hyperparameters(DagCode.parse("2_02_102")).learning_rate
-    assert found == pytest.approx(2**-1.5)  # the skip from input to output, and the sum behind it
+    assert found == pytest.approx(2**-1.5)  # the skip from input to output, and the sum after it
     found = recipe.hyperparameters(DagCode.parse("2_02_002")).learning_rate
     assert found == pytest.approx(4**-1.5)
 

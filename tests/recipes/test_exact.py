@@ -45,7 +45,7 @@ def test_parallel_paths_add_coherently():
 
 
 def test_dead_edges_do_not_count():
-    dead = DagCode.parse("2_20_002")  # vertex 2 is fed but leads on; vertex 1 leads nowhere
+    dead = DagCode.parse("2_20_002")  # vertex 1 leads nowhere
     assert exact_maximal_lr(dead) == exact_maximal_lr(DagCode.parse("0_20_002"))
     assert exact_maximal_lr(DagCode.parse("2_00_002")) == math.inf
 

@@ -69,7 +69,7 @@ def test_training_equals_that_of_the_mup_package(output_mult: float):
             optimizer.zero_grad()
             F.cross_entropy(output, labels).backward()
             optimizer.step()
-    assert (ours(images) - start).abs().max() > 0.01  # the comparison saw some training
+    assert (ours(images) - start).abs().max() > 0.01  # training changed them
 
 
 def test_init_has_the_range_of_the_mup_package():
@@ -78,10 +78,10 @@ def test_init_has_the_range_of_the_mup_package():
     with torch.no_grad():
         theirs.classifier.weight /= WIDTH / BASE_WIDTH  # as MuReadout does in its forward pass
     for name, parameter in ours.named_parameters():
-        if "weight" in name and parameter.dim() > 1:  # uniform: the range says all
+        if "weight" in name and parameter.dim() > 1:  # uniform, so compare ranges
             other = dict(theirs.named_parameters())[name]
             assert parameter.abs().max().item() == pytest.approx(other.abs().max().item(), rel=0.05)
-    assert ours.classifier.bias.abs().max() <= (4 * BASE_WIDTH) ** -0.5  # of the base's fan-in
+    assert ours.classifier.bias.abs().max() <= (4 * BASE_WIDTH) ** -0.5  # bound at the base
 
 
 def test_factors_are_the_ones_of_the_paper_s_table():

@@ -51,7 +51,7 @@ def test_network_depth_spans_the_factor_that_makes_it_unusable():
     recipe = make_recipe("topology", depth="network")
     base = recipe.hyperparameters(Cell.parse("1_01_001")).learning_rate
     full = recipe.hyperparameters(Cell.parse("3_33_333")).learning_rate
-    assert base / full == pytest.approx(7.8e5, rel=0.01)  # theory notes, measured independently
+    assert base / full == pytest.approx(7.8e5, rel=0.01)  # also computed independently
 
 
 def test_rate_of_a_chain_is_by_hand():

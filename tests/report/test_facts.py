@@ -65,7 +65,7 @@ def test_trials_are_counted_by_data_set_and_recipe():
     named = rows.astype({"trial_id": "category"})
     assert trials(named[named["dataset"] == "c"])["trials"].tolist() == [1]
     plain = rows[["dataset", "recipe", "index", "seed", "epochs"]]
-    assert trials(plain)["trials"].tolist() == [1, 3]  # a row is a trial
+    assert trials(plain)["trials"].tolist() == [1, 3]  # each row is a trial
     assert list(trials(plain).columns) == [
         "data set", "recipe", "cells", "seeds", "epochs", "trials"
     ]  # fmt: skip

@@ -196,7 +196,7 @@ def test_matrix_has_tau_above_its_diagonal_and_noise_below(number):
     assert image.get_clim() == (-0.25, 1)
     written = {text.get_position(): text for text in axes.texts}
     assert len(written) == (number * (number - 1) if number <= 12 else 0)
-    assert len(figure.axes) == (1 if number <= 12 else 2)  # a bar of colours in place of numbers
+    assert len(figure.axes) == (1 if number <= 12 else 2)  # colours instead of numbers
     for (column, row), text in written.items():
         assert text.get_text() == f"{expected[row, column]:.2f}"
         light = np.mean(image.to_rgba(expected[row, column])[:3])

@@ -109,7 +109,7 @@ def test_line_that_could_not_be_synced_is_cut_off_and_appended_again(tmp_path, m
         f"cannot append to {shard}: Input/output error; trying again in 0.1 s",
         f"cannot append to {shard}: No space left on device; trying again in 0.2 s",
     ]
-    errors[:] = [30]  # a file system that has become read-only stays so
+    errors[:] = [30]  # a read-only file system stays read-only
     with pytest.raises(StoreError, match="Read-only file system; earlier lines are not lost"):
         writer.append(["d"])
     errors[:] = [5]

@@ -196,7 +196,7 @@ def unchecked(record: Record) -> str:
 def test_tables_are_the_same_from_lines_without_a_checksum(tmp_path):
     rule = RecipeSpec(name="topology", parameters={"degree": "target"})
     records = [make_record(), make_record(seed=1, recipe=rule), make_record(seed=2)]
-    for number, record in enumerate(reversed(records)):  # whatever the order of the shards
+    for number, record in enumerate(reversed(records)):  # the order of the shards does not matter
         write(tmp_path / "new", f"w{number}", record)
     write(tmp_path / "old", "a", records[1])
     old = ShardWriter(tmp_path / "old" / "results", "b")

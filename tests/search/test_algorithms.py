@@ -238,7 +238,7 @@ def test_reinforce_draws_each_cell_with_its_chance(space: str):
         assert searcher.ask() == Query(expected, 0)
 
 
-@pytest.mark.parametrize("scale", [1.0, 1e-9])  # of which the square root is near epsilon
+@pytest.mark.parametrize("scale", [1.0, 1e-9])  # gradients near Adam's epsilon
 def test_reinforce_takes_the_steps_of_adam(scale: float):
     """Kingma and Ba, algorithm 1, with moments and baseline as the weighted means that they are."""
     searcher = Reinforce(_problem(SPACES["sample"]), np.random.default_rng(0))

@@ -74,7 +74,7 @@ def test_reruns_give_a_p_value():
     assert f"p = {found.p_value:.3f}, 4 resampled tables, noise from the runs of each" in str(found)
     profit = found.profit()
     assert sorted(profit["algorithm"]) == ["random", "rea"]
-    assert profit["profit"].sum() == pytest.approx(0)  # of average ranks
+    assert profit["profit"].sum() == pytest.approx(0)  # gains of average ranks sum to 0
     assert (profit["other_seeds_low"] <= profit["other_seeds_high"]).all()
     names = [f"mini@fixed rerun {number}" for number in (1, 2, 3, 4)]
     assert [rerun.table.name for rerun in found.reruns] == names

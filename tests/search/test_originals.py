@@ -16,7 +16,7 @@ from rebench.search import Problem, SearchSpace, base, make_searcher
 @pytest.fixture
 def originals(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """The module, whose variants are known as algorithms only as long as a test lasts."""
-    base.algorithm_names()  # all others are known before
+    base.algorithm_names()  # registers all other algorithms first
     monkeypatch.setattr(base, "_REGISTRY", dict(base._REGISTRY))
     monkeypatch.delitem(sys.modules, "originals", raising=False)
     monkeypatch.syspath_prepend(str(PROJECT / "experiments/checks"))

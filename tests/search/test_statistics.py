@@ -83,8 +83,8 @@ def test_critical_difference_is_that_of_demsars_table(algorithms: int, quantile:
         ([[1], [2]], 1.0),  # one algorithm
         # Of two algorithms the sign test.
         ([[1, 1], [2, 2]], 1.0),
-        ([[1, 2], [1, 2]], 0.5),  # two of two: twice 1/4
-        ([[1, 0]] * 9 + [[0, 1]] + [[1, 1]] * 5, 22 / 1024),  # nine of ten
+        ([[1, 2], [1, 2]], 0.5),  # first wins 2 of 2 blocks: 2 x 1/4
+        ([[1, 0]] * 9 + [[0, 1]] + [[1, 1]] * 5, 22 / 1024),  # first wins 9 of 10 blocks
     ],
 )
 def test_friedman_is_scipy_s_where_there_is_something_to_rank(scores, expected):

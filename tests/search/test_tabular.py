@@ -112,7 +112,7 @@ def test_fidelities_can_be_limited_to_the_benchmarks_short_runs(table: Table):
 
 
 def test_cells_without_a_finite_accuracy_are_left_out_and_counted(frame: pd.DataFrame):
-    lacking = frame.assign(recipe="nb201")  # of recipes alone a run may tell nothing
+    lacking = frame.assign(recipe="nb201")  # only tables of recipes may have runs without accuracy
     diverged = (lacking["index"] == 42) & (lacking["epochs"] == 200)
     lacking.loc[diverged, "accuracy"] = np.nan
     searched = search_table(Table.from_frame(lacking), "cifar10")
@@ -210,7 +210,7 @@ def test_the_simulated_cost_of_part_of_a_run_is_that_of_the_benchmarks_package(
     if source == "real":
         data = request.getfixturevalue("real_data")
         folder, cells = data / "nats-bench" / "NATS-tss-v1_0-3ffb9-simple", (0, 11)
-    else:  # two that have one seed, since the package draws a seed and its seconds
+    else:  # one seed, because the package draws the seed
         cells = (1, 13)
         folder = make_folder(tmp_path / "NATS-made-simple", cells)
     ingest(folder, tmp_path / "two.parquet")

@@ -66,7 +66,7 @@ def _results(folder: Path) -> object:
 
 def _run_curves(folder: Path) -> object:
     table = open_table(f"{folder / 'run'}@topology")
-    cells = table.means("digits", epochs=2).index[:2]  # each is found in the whole file
+    cells = table.means("digits", epochs=2).index[:2]  # both cells are in the undamaged file
     return {cell: _plain(table.curves(cell)) for cell in cells}
 
 
@@ -98,7 +98,7 @@ def test_no_flipped_bit_is_silently_wrong(files, tmp_path, kind, flips):
         bit = draw.randrange(8 * len(whole))
         damaged = bytearray(whole)
         damaged[bit // 8] ^= 1 << bit % 8
-        target.unlink()  # what was opened before is mapped, and must not change under it
+        target.unlink()  # the old file is mapped into memory and must not change
         target.write_bytes(damaged)
         try:
             answer = ask(tmp_path / "copy")

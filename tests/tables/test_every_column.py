@@ -131,7 +131,7 @@ def test_a_file_of_the_benchmark_is_refused(field, value, tmp_path):
     if isinstance(trial[field], dict):
         trial[field][next(reversed(trial[field]))] = value
     elif field == "latency":
-        trial[field] = [1e10 if value == -5.0 else value]  # less than 0 is not measured
+        trial[field] = [1e10 if value == -5.0 else value]  # below 0 means: not measured
     else:
         trial[field] = value
     (tmp_path / "000003.pickle.pbz2").write_bytes(bz2.compress(pickle.dumps(result)))
@@ -168,7 +168,7 @@ def test_a_record_of_a_run_is_refused_or_left_out(place, value, tmp_path, caplog
     except RebenchError as error:
         told = str(error)
     assert trial not in kept
-    if place.startswith("trial.") and not told:  # another trial than its id says
+    if place.startswith("trial.") and not told:  # the id belongs to another trial
         assert where in caplog.text
     else:
         assert " must be " in told

@@ -136,7 +136,7 @@ def test_a_cell_without_a_finite_accuracy_ranks_last():
     assert [table.query(cell, "cifar10").rank for cell in (4, 6, 5)] == [1, 2, 3]
     assert math.isnan(table.accuracy(5, "cifar10"))
     with pytest.raises(InputError, match="row 2, column accuracy"):
-        Table.from_frame(frame.drop(columns="recipe"))  # no run that diverged, but a hole
+        Table.from_frame(frame.drop(columns="recipe"))  # a missing value, not a diverged run
 
 
 def test_a_table_of_several_recipes_asks_which():

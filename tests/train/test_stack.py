@@ -78,7 +78,7 @@ def test_stack_resumes_from_the_newest_checkpoint_that_all_trials_share(tmp_path
     whole = train(trials, few_digits(), stack=2)
     for steps in (9, 2):
         interrupt(trials, steps, checkpoint_dir=tmp_path, stack=2)
-    max((tmp_path / trials[1].trial_id).iterdir()).unlink()  # as if killed between two files
+    max((tmp_path / trials[1].trial_id).iterdir()).unlink()  # as if it died between two files
     resumed = train(trials, few_digits(), checkpoint_dir=tmp_path, stack=2)
     assert "resuming 2 trials at epoch 2" in caught.text
     assert [record.outcome for record in resumed] == [record.outcome for record in whole]
@@ -88,7 +88,7 @@ def test_stack_without_a_shared_checkpoint_starts_again_together(tmp_path: Path)
     trials = [make_trial(0), make_trial(1), make_trial(2)]
     whole = train(trials, few_digits(), stack=3)
     interrupt(trials, 4, checkpoint_dir=tmp_path, stack=3)
-    shutil.rmtree(tmp_path / trials[1].trial_id)  # as if killed between the first files
+    shutil.rmtree(tmp_path / trials[1].trial_id)  # as if it died between the first files
     again = train(trials, few_digits(), checkpoint_dir=tmp_path, stack=3)
     assert [record.outcome for record in again] == [record.outcome for record in whole]
     assert [record.cost.stack for record in again] == [3, 3, 3]

@@ -74,7 +74,7 @@ def by_hand(trial, data):
 
 
 SLOW, SHARED = pytest.mark.slow, pytest.mark.shared_data
-FLIPPED = {"dataset": "cifar10", "epochs": 3}  # digits never are
+FLIPPED = {"dataset": "cifar10", "epochs": 3}  # digits are not flipped
 BY_HAND = [
     *(pytest.param({"cell": cell}) for cell in SMALL_CELLS),
     *(pytest.param({"cell": cell, "network": "xautodl"}, marks=SLOW) for cell in SMALL_CELLS),
@@ -88,7 +88,7 @@ def test_curves_equal_the_loop_written_by_hand(changes: dict[str, object]):
     data = few_cifar(128, 64) if "dataset" in changes else few_digits()
     trial = gentle(**changes)
     (record,) = train([trial], data)
-    image = 100 / len(data.evaluation["ori-test"])  # one of the smaller split, in percent
+    image = 100 / len(data.evaluation["ori-test"])  # one image of the smaller split, in percent
     for split, (accuracy, loss) in by_hand(trial, data).items():
         assert record.outcome.curves[split].loss == pytest.approx(loss, rel=2e-3)
         assert record.outcome.curves[split].accuracy == pytest.approx(accuracy, abs=1.01 * image)

@@ -124,7 +124,7 @@ def table_of(codes: list[DagCode], measured: list[float], end: list[float]) -> p
 def test_a_rule_that_scales_the_bases_rate_rightly_lies_on_the_identity_line():
     codes = [graphs.chain(1), *graphs.random_graphs(6, 5, np.random.default_rng(3))]
     truth = [0.4 * moment(one.depth_polynomial(), 3, 3) ** -0.5 for one in codes]
-    ends = [2 * rate for rate in truth[:-1]] + [math.nan]  # one diverged by this criterion
+    ends = [2 * rate for rate in truth[:-1]] + [math.nan]  # by this criterion one graph diverged
     rng = np.random.default_rng(0)
     table = scores.score_released(table_of(codes, truth, ends), rng)
     assert set(table["criterion"]) == set(scores.CRITERIA)
