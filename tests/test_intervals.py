@@ -104,7 +104,7 @@ def test_share_is_covered_near_its_ends(share: float):
 @pytest.mark.parametrize("n", [12, 40, 150])
 @pytest.mark.parametrize("correlation", [0.3, -0.9, 0.98, 0.995])
 def test_rank_correlation_is_covered_near_one_too(correlation: float, n: int):
-    """Bivariate normal with correlation r: Spearman's is 6/pi asin(r/2) (Pearson, 1907)."""
+    """Spearman's correlation of a bivariate normal is known: 6/pi asin(r/2) (Pearson, 1907)."""
     rng = np.random.default_rng([2, n])
     truth = 6 / np.pi * np.arcsin(correlation / 2)
     first, noise = rng.normal(size=(2, 1000, n))

@@ -27,7 +27,7 @@ def same_partition(a, b) -> bool:
 
 
 def test_benchmark_partition_is_the_references_own():
-    # Independent: the benchmark's package, asked for every cell.
+    # Independent check: ask the benchmark's package about every cell.
     pytest.importorskip("torch")
     genotypes = pytest.importorskip("xautodl.models.cell_searchs.genotypes")
     structure = genotypes.Structure

@@ -46,7 +46,7 @@ def rows(plan):
 def test_topology_scales_the_rate_by_the_cubed_depths_of_all_paths(depth: int):
     plan = rebench.plan(mlp(depth=depth), X, base=mlp(depth=1), base_lr=0.2)
     assert plan.learning_rate == pytest.approx(0.2 * depth**-1.5)
-    # By hand: paths of 1, 2, 3, 4 layers, 1, 3, 3 and 1 times, relative to a base of one layer.
+    # By hand: 1, 3, 3 and 1 paths have 1, 2, 3 and 4 layers; the base has one path with one layer.
     dense = rebench.plan(DenseNet(), IMAGES, base_lr=0.2, base=DenseNet(layers=0))
     assert dense.learning_rate == pytest.approx(0.2 / math.sqrt(1 + 3 * 8 + 3 * 27 + 64))
 
@@ -106,9 +106,10 @@ def test_exact_is_the_law_of_graph_networks():
 
 
 def test_one_step_moves_all_graphs_as_far_as_the_base():
-    """Monte Carlo: at the rates of `exact` one step moves deep and branched graphs as the base.
+    """At the rates of `exact`, one step moves deep and branched graphs as far as the base.
 
-    The law's setting: one data point, residual 1, a readout of order 1 / n, n large.
+    The test draws networks in the law's setting: one data point, residual 1, a readout of order
+    1 / n, and a large width n.
     """
     width, draws = 256, 60
     data = torch.randn(1, width, generator=generator())
@@ -334,7 +335,8 @@ def test_roles_of_a_reused_weight_and_of_other_parameters():
     }
     assert named["again.weight"].paths == 2  # the only path uses the weight twice
     assert "used 2 times" in named["again.weight"].why
-    # The source rule gives 2 / 6 for both uses; the target rule gives 1 / 6 for the added use.
+    # With the source's degree both uses of the weight have the variance 2 / 6. With the target's
+    # degree, the use that goes into a sum has 1 / 6.
     plan = rebench.plan(network, X, rule="topology(degree=target-live)")
     assert rows(plan)["again.weight"].std == pytest.approx(math.sqrt(1 / 6))
     before = network.position.clone()

@@ -28,7 +28,8 @@ from rebench.tables.release import release_of
 
 MEMBER = "analognasbench/data.anb"
 DRIFTS = [name for name in RECIPES if "drift" in name]
-# Operations 0 skip, 1 none, 2 3x3, 3 1x1, 4 pool on the edges 1<-0, 2<-0, 3<-0, 2<-1, 3<-1, 3<-2.
+# A key: operations (0 skip, 1 none, 2 3x3, 3 1x1, 4 pool) of the edges 1<-0, 2<-0, 3<-0, 2<-1,
+# 3<-1, 3<-2, and the same cell as an architecture string.
 KEY = (2, 1, 0, 3, 4, 1)
 ARCH = "|nor_conv_3x3~0|+|none~0|nor_conv_1x1~1|+|skip_connect~0|avg_pool_3x3~1|none~2|"
 OTHER = (0, 0, 0, 0, 0, 0)

@@ -1,4 +1,4 @@
-"""One record written by hand: every row and curve of it, and every wrong value in it."""
+"""Reading of one record that is written by hand: its rows and curves, and wrong values in it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from rebench.errors import InputError, UnsafeFileError
 from rebench.nats.files import CellResults, decompress, file_index, read_results
 
 NAN = math.nan
-# Two epochs. Of its splits x-valid has both, ori-test the last without a time, x-test the first.
+# A trial of two epochs. x-valid was evaluated after both epochs, ori-test after the last without a
+# time, and x-test after the first.
 TRIAL = {
     "epochs": 2,
     "params": 0.5,

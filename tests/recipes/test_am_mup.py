@@ -11,9 +11,9 @@ from rebench.nets import TinyNet
 from rebench.recipes import make_recipe
 from rebench.recipes.am_mup import minimal_depth
 
-# Shortest path of the network with five cells a stage, by hand: stem and two shortcuts, 3 layers,
-# with the addition after each shortcut 5; and 15 times the layers on a cell's shortest path, or its
-# layers and the vertices where edges meet.
+# Shortest path of the network with five cells in each stage, by hand. The stem and two shortcuts
+# are 3 layers; with the additions after the shortcuts they count 5. To this add 15 times the layers
+# on a cell's shortest path; with additions, also the vertices where edges meet.
 LAYERS = {
     "1_01_001": 3,
     "0_00_300": 18,
@@ -54,7 +54,7 @@ def test_rate_of_a_graph_code_counts_the_stem():
 
 
 def test_minimal_depth_equals_the_shortest_of_all_routes():
-    # Independent: every route written out, its convolutions and meetings counted one by one.
+    # Independent check: list the four routes, and count the convolutions and additions of each.
     routes = [(0, 3), (0, 1, 3), (0, 2, 3), (0, 1, 2, 3)]
     for index in range(0, SPACE_SIZE, 7):
         cell = Cell.from_index(index)
@@ -77,8 +77,8 @@ def test_minimal_depth_equals_the_shortest_of_all_routes():
 
 
 def test_only_cells_of_one_path_without_convolutions_keep_the_base_rate():
-    # By hand: the one-path cells with only skips and pools. If only layers counted, every cell with
-    # a path of skips and pools would keep the base rate.
+    # With additions, only cells with a single path, of skips and pools, keep the base rate. Without
+    # additions, every cell with a path of skips and pools keeps it.
     cells = [cell for cell in all_cells() if cell.depth_polynomial()]
     kept = dict.fromkeys((True, False), 0)
     for additions in kept:

@@ -57,13 +57,14 @@ def test_matching_degrees_keep_the_norm_of_every_layer_only_graph():
     assert len(connected.layers) == 841
     moments = exact_update(connected, degree_gains(connected, "target")).forward
     assert np.unique(moments.round(12)).tolist() == [0, 2]  # 0: dead vertices
-    # With the ReLU after the weights, the source's degree keeps every pre-activation.
+    # If the ReLU follows the weights, the source's degree keeps the variance of pre-activations.
     gains = degree_gains(connected, "source", relu_mean=True)
     moments = gains * update_of(connected, gains, "after").forward[:, None, :]
     assert np.unique(moments[connected.layers].round(12)).tolist() == [4]
 
 
-# Layers, skips, both, skips across skips, a skip into the output, dead edges.
+# Graphs with layers only, with skips, with both, with skips after skips, with a skip into the
+# output, and with dead edges.
 MC_CODES = ["2_22_222", "2_12", "1_21_022", "2_12_112", "2_21_112_2012", "0_20_022"]
 
 
@@ -79,7 +80,7 @@ def test_recursion_agrees_with_monte_carlo(code: str, order: str, scale_skips: b
     draws = np.array([_simulate(graphs, gains[0], order, rng) for _ in range(24)])
     mean, error = draws.mean(axis=0), draws.std(axis=0) / math.sqrt(len(draws))
     expected = np.stack([exact.forward[0], exact.backward[0], exact.updates[0]])
-    # three standard errors, and a finite-width bias of order vertices / width
+    # Tolerance: three standard errors, and 5 % for a bias of the order vertices / width.
     assert np.all(np.abs(mean - expected) <= 3 * error + 0.05 * expected), mean / expected
 
 

@@ -85,8 +85,8 @@ def test_init_has_the_range_of_the_mup_package():
 
 
 def test_factors_are_the_ones_of_the_paper_s_table():
-    # Tensor Programs V, table 3, SGD: input weights and all biases fan_out, hidden weights 1,
-    # output weights 1/fan_in; each over its value at the base width.
+    # Tensor Programs V, table 3, for SGD: the factor is fan_out for input weights and all biases, 1
+    # for hidden weights, 1/fan_in for output weights, each divided by its value at the base width.
     net, values = _ours()
     for layer in net.weight_layers():
         expected = {"stem": 4.0, "readout": 0.25}.get(layer.role, 1.0)

@@ -37,8 +37,9 @@ def test_learning_rates_are_the_ones_computed_by_hand(code: str, depths: list[in
 
 
 def test_network_depth_is_relative_to_the_base_network():
-    # The base network by hand, one cell a stage: stem, then twice the two convolutions of a
-    # branch or the convolution of its shortcut: depths 3, 4, 4, 5, cubed 27 + 2 * 64 + 125.
+    # The base network with one cell in each stage has four paths. Each has the stem, and in each of
+    # two residual blocks the two convolutions of the branch or the one of the shortcut. The depths
+    # are 3, 4, 4, 5; their cubes sum to 27 + 2 * 64 + 125 = 280.
     recipe = make_recipe("topology", depth="network", base_lr=1.0, cells_per_stage=1)
     base = recipe.hyperparameters(Cell.parse("1_01_001"))
     assert base.learning_rate == pytest.approx(1.0)
@@ -68,7 +69,7 @@ def test_network_depth_of_a_graph_is_refused():
 DEGREES_BY_HAND = {
     ("3_33_333", "source"): [1, 1, 1, 1, 1, 2],
     ("3_33_333", "target"): [1, 2, 2, 3, 3, 3],
-    # 1<-0 leads only to vertex 2, which has no live edge out: only 3<-0 lives.
+    # Vertices 1 and 2 do not reach vertex 3, so only the edge 3<-0 is live.
     ("3_33_300", "source"): [1, 1, 1, 1, 1, 2],
     ("3_33_300", "target"): [1, 2, 2, 1, 1, 1],
     ("3_33_300", "target-live"): [0, 0, 0, 1, 1, 1],

@@ -166,7 +166,10 @@ def test_local_search_never_trains_a_cell_twice_and_ends_in_a_local_optimum():
 
 
 def test_local_search_takes_the_first_better_neighbour_trained_or_known():
-    """Compared with a slow loop over the same random numbers, on cells with many equal values."""
+    """Compare the search with a slow loop that uses the same random numbers.
+
+    Many cells have equal values, and neighbours that were trained before are not trained again.
+    """
     space = SPACES["sample"]
     values = (np.arange(len(space)) * 7919 % 11).tolist()
     searcher, twin = (
@@ -199,7 +202,10 @@ def test_local_search_on_a_small_space_goes_on_when_all_is_known():
 
 @pytest.mark.parametrize("space", ["whole", "sample"])
 def test_reinforce_ascends_the_gradient_of_the_log_policy(space: str):
-    """Against a finite difference of log p(cell), p conditioned on the cells of the space."""
+    """Compare the gradient with a finite difference of log p(cell).
+
+    The probability p is conditioned on the cells of the space.
+    """
     problem = _problem(SPACES[space])
     searcher = Reinforce(problem, np.random.default_rng(0))
     searcher.logits = np.random.default_rng(1).normal(size=(6, 5))
@@ -219,7 +225,7 @@ def test_reinforce_ascends_the_gradient_of_the_log_policy(space: str):
 
 @pytest.mark.parametrize("space", ["whole", "sample"])
 def test_reinforce_draws_each_cell_with_its_chance(space: str):
-    """Cell by cell against a slow loop over the same uniform numbers."""
+    """Compare each drawn cell with a slow loop that uses the same uniform random numbers."""
     problem = _problem(SPACES[space])
     searcher = Reinforce(problem, np.random.default_rng(0))
     uniform = np.random.default_rng(0).random(600).tolist()
@@ -240,7 +246,7 @@ def test_reinforce_draws_each_cell_with_its_chance(space: str):
 
 @pytest.mark.parametrize("scale", [1.0, 1e-9])  # gradients near Adam's epsilon
 def test_reinforce_takes_the_steps_of_adam(scale: float):
-    """Kingma and Ba, algorithm 1, with moments and baseline as the weighted means that they are."""
+    """Compare with algorithm 1 of Kingma and Ba, with moments and baseline as weighted means."""
     searcher = Reinforce(_problem(SPACES["sample"]), np.random.default_rng(0))
     values = scale * np.array([60.0, 80.0, 50.0, 70.0])
     gradients: list[np.ndarray] = []
@@ -346,7 +352,7 @@ def test_kernel_density_sums_to_one_over_the_space_and_draws_from_itself():
 
 
 def test_a_density_has_scott_s_width_and_aitchison_and_aitken_s_kernels():
-    """By a loop: the width at each edge, within its limits, and the mean over cells."""
+    """Compute by a loop the width at each edge, within its limits, and the mean of the kernels."""
     ops = np.array([[0, 1, 2, 3, 4, at] for at in range(5)])
     ops[1:, 1:5] = [[1, 2, 3, 0], [1, 2, 0, 1], [1, 0, 1, 2], [1, 0, 1, 3]]
     density = _Density(ops)

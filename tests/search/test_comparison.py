@@ -42,7 +42,7 @@ A, B = [3, 3, 2, 1], [0, 1, 1, 2]
 def test_summary_is_that_of_the_answers():
     summary = _compared(b=B, a=A).summary()
     first, second = summary.loc[0].to_dict(), summary.loc[1]
-    # Deviations of 3, 3, 2, 1 from 2.25: squares add up to 2.75; t of 3 degrees is 3.1824.
+    # The squared deviations of 3, 3, 2, 1 from 2.25 sum to 2.75; t of 3 degrees is 3.1824.
     assert first == pytest.approx(
         {
             "algorithm": "a", "mean": 2.25, "low": 2.25 - 3.1824 * (2.75 / 12) ** 0.5,
@@ -59,7 +59,8 @@ def test_regret_begins_when_all_have_an_answer_and_ends_with_the_budget():
     assert found.columns.tolist() == ["algorithm", "spent", "regret", "low", "high"]
     assert found.index.tolist() == list(range(6))
     curve = found.set_index(["algorithm", "spent"])["regret"]
-    # After 1 evaluation run 0 has its answer, the others cell 0; after 2 run 1, too.
+    # After 1 evaluation, run 0 answers its cell and the other runs cell 0. After 2, run 1 also
+    # answers its cell.
     assert curve["a"].to_dict() == pytest.approx({1: 9 / 4, 2: 6 / 4, 4: 3 / 4})
     assert curve["b"].to_dict() == pytest.approx({1: 3, 2: 11 / 4, 4: 8 / 4})
     late = _compared(a=A, b=B)
@@ -95,7 +96,8 @@ def test_places_that_algorithms_win_and_the_range_with_other_seeds():
     before, after = _compared(a=A, b=B), _compared(a=B, b=A)
     reruns = (before, after)
     found = Compared(results=(before, after), agreement=None, reruns=reruns)
-    # b gains 1, 1, 1 and -1 places: the standard deviation is 1, t of 3 degrees 3.1824.
+    # In the four repeats b gains 1, 1, 1 and -1 places: standard deviation 1. t of 3 degrees is
+    # 3.1824.
     margin = 0.5 * 3.1824
     expected = [
         {"algorithm": "b", "rank_before": 1.75, "rank_after": 1.25, "profit": 0.5,

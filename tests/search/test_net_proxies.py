@@ -102,7 +102,7 @@ def test_synflow_is_the_gradient_of_the_output_by_the_size_of_all_weights():
 
 
 def test_naswot_is_the_log_determinant_of_equal_relu_states():
-    """By hooks on an explicit ReLU before every convolution of the benchmark's own network."""
+    """Compute the kernel from the inputs of each convolution after a ReLU, read by hooks."""
     images, labels = _batch(5)
     net = _net_of(ALL_CONV)
     states: list[torch.Tensor] = []

@@ -83,7 +83,7 @@ def test_tables_without_a_common_cell_are_refused():
 
 
 def test_reruns_differ_from_the_table_as_two_runs_of_seeds_do():
-    """Two tables of one generator with other seed draws: their means differ as much as reruns."""
+    """A rerun differs from its table as much as two means over other seeds differ."""
     table = search_table(
         synthetic_table(0, cells=range(3000), datasets=["cifar10", "cifar10-valid"]), "cifar10"
     )
@@ -106,7 +106,7 @@ def test_a_rerun_searched_on_its_final_accuracy_shows_what_it_reports():
 
 
 def test_noise_of_one_value_per_cell_is_that_between_equal_cells():
-    """Cells of one network with the same true accuracy, and noise of standard deviation 0.5."""
+    """Cells with the same network have the same true accuracy, and noise of deviation 0.5."""
     table = smooth_table()
     networks = trainable_networks(table.space.indices)
     true = np.random.default_rng(1).normal(90, 3, networks.max() + 1)[networks]

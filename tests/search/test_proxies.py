@@ -79,7 +79,7 @@ def test_published_correlations_are_those_of_the_table_of_abdelfattah():
 
 
 def test_interval_of_a_rank_correlation_covers_at_its_level():
-    """Bivariate normal with correlation r: Spearman's is 6/pi asin(r/2) (Pearson, 1907)."""
+    """Spearman's correlation of a bivariate normal is known: 6/pi asin(r/2) (Pearson, 1907)."""
     generator = np.random.default_rng(0)
     truth = 6 / np.pi * np.arcsin(0.7 / 2)
     covered = 0

@@ -142,7 +142,7 @@ def test_restricting_to_cells_that_are_not_there_is_refused(table: Table):
 
 
 def test_the_simulated_cost_is_that_of_the_benchmarks_package(real_data: Path, tmp_path: Path):
-    """`nats_bench.simulate_train_eval` bills cells 0 and 11 89.202 and 153.696 s on CIFAR-10."""
+    """On CIFAR-10, `nats_bench.simulate_train_eval` counts 89.202 s for cell 0, 153.696 for 11."""
     ingest(real_data / "nats-bench" / "NATS-tss-v1_0-3ffb9-simple", tmp_path / "two.parquet")
     searched = search_table(open_table(tmp_path / "two.parquet"), "cifar10")
     cost = searched.fidelities[0].seconds.tolist()

@@ -74,7 +74,7 @@ def test_loss_between_grid_points_is_interpolated():
 @pytest.mark.parametrize("kernel", [None, 3])
 @pytest.mark.parametrize("block", ["plain", "pre", "post"])
 def test_stack_computes_its_recursion(block, kernel):
-    # Independent: the recursion of the module's docstring, layer by layer, on the weights.
+    # Independent check: compute the recursion of the module's docstring from the weights.
     plan = DeepPlan(
         width=6, depth=4, block=block, kernel=kernel, scale_power=0.5, variance_power=1.0
     )

@@ -87,7 +87,7 @@ def test_biases_and_an_active_stem_are_those_written_out(kind):
 
 @pytest.mark.parametrize("kernel_size", [1, 3, 5])
 def test_cnn_equals_patches_times_matrices(kernel_size):
-    """Independent convolution: pad, cut patches, multiply."""
+    """Compare with a convolution that is written out: pad, cut patches, multiply."""
     net = DagCNN(CODE, channels=4, kernel_size=kernel_size, order="after")
     w = {name.removesuffix(".weight"): value for name, value in net.named_parameters()}
     pad = kernel_size // 2

@@ -36,7 +36,7 @@ def test_terms_of_the_limit_equal_hand_computed_values():
 
 @pytest.mark.parametrize("widths", [[8] * 4, [3, 9, 4, 6], [9, 4, 8, 3]])
 def test_terms_equal_monte_carlo_layer_by_layer(widths):
-    # Independent: draws of whole networks. Five standard errors at 20,000 draws, within 8 %.
+    # Independent check: draw 20,000 networks. Tolerance: five standard errors, each below 8 %.
     frame = sample_updates(
         widths, draws=20_000, readouts=2, generator=torch.Generator().manual_seed(4)
     )

@@ -108,7 +108,7 @@ def test_an_epoch_larger_than_the_data_is_refused(digits):
 
 @pytest.mark.parametrize("settings", [SMALL, LAWS["released"].small.search], ids=["theory", "code"])
 def test_one_step_rate_moves_the_output_by_one(digits, settings):
-    # Independent: take a small step of that rate with all parameters, and look at the output.
+    # Independent check: step with all parameters at a small part of that rate; compare the outputs.
     code, settings = DagCode.parse("2_12"), dataclasses.replace(settings, batch_size=16, seeds=1)
     rate = graph_rates.one_step_lr(code, None, digits, settings)
     x, labels = digits.pixels[:16], digits.labels[:16]
@@ -144,7 +144,7 @@ def test_experiments_stand_beside_the_papers_own_correlations():
 
 
 def test_one_step_baseline_of_a_cell_moves_its_layers_by_one(digits):
-    # Independent: take a small step of that rate on the drawn network. Compare the normalised
+    # Independent check: take a small step of that rate on the network. Compare the normalised
     # output of each convolution before and after it, and that of the stem and the shortcuts.
     network = cells.CellNetwork(channels=2, side=8, batch_size=16, seeds=1)
     (moved,) = cells.one_step_movements(6111, network, digits, 0)["movement"]
@@ -178,7 +178,7 @@ def test_one_step_baseline_of_a_cell_moves_its_layers_by_one(digits):
 
 
 def test_a_perfect_rule_scores_what_the_seeds_noise_leaves():
-    # Independent: known true rates, measured with simulated noise of 10 % a graph.
+    # Independent check: true rates are known, and measured with simulated noise of 10 % per graph.
     rng = np.random.default_rng(4)
     truth = np.exp(rng.normal(size=4000) * 0.3)
     measured = truth * np.exp(rng.normal(size=4000) * 0.1)
