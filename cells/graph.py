@@ -99,7 +99,8 @@ class Graph(abc.ABC):
             "n_paths": sum(polynomial),
             "sum_cubed_depths": cubed,
             "lr_multiplier": cubed**-0.5 if cubed else None,
-            # As in the paper's released code: 1 before and after, for input and classifier.
+            # As in the paper's released code, the first 1 is for the input and the last
+            # for the classifier.
             "in_degree_source": joined((1, *degrees, 1)),
             "in_degree_target": joined(degrees),
             "in_degree_target_live": joined(self.in_degrees(live=True)),

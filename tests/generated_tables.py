@@ -135,7 +135,7 @@ def _dataset_parts(
 
 
 def _expected_accuracy(space: Space, images: str, epochs: int, seed: int) -> NDArray[np.float64]:
-    # The same score noise for all data sets, a little of their own: they correlate at about 0.97.
+    # Most of the score noise is common to all data sets, so they correlate at about 0.97.
     shared = np.random.default_rng([seed, 1]).normal(size=SPACE_SIZE)
     own = np.random.default_rng([seed, 2, list(_QUANTILES).index(images)]).normal(size=SPACE_SIZE)
     of_class = space.functional_class

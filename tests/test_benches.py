@@ -15,7 +15,7 @@ from support import PROJECT
 
 SCRIPTS = {path.stem: path for path in PROJECT.glob("scripts/bench/*.py")}
 CHECKS = {path.stem: path for path in PROJECT.glob("experiments/checks/*.py")}
-# What is typed after the scripts that are run here, beside the scale.
+# Scripts that are run here, with their arguments.
 BENCHES = {
     "analysis": [],
     "export": [],

@@ -1,4 +1,4 @@
-"""The one list of data sets, and a data set that another package adds to it."""
+"""The list of all data sets, and a data set that another package adds to it."""
 
 from __future__ import annotations
 

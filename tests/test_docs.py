@@ -1,4 +1,4 @@
-"""The documentation: it builds without a warning, stands alone, and names only what exists."""
+"""The documentation builds without a warning, needs no other host, and names only real things."""
 
 from __future__ import annotations
 

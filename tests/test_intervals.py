@@ -33,7 +33,7 @@ def test_one_value_has_an_interval_without_bounds():
 
 
 def test_reach_is_the_tabulated_quantile():
-    # Tables: t(0.975, 2) = 4.303; t(0.95, 2) = 2.920, the one-sided 95 %.
+    # From tables: t(0.975, 2) = 4.303; t(0.95, 2) = 2.920 for one side.
     assert student_reach(2) == pytest.approx(4.303, abs=5e-4)
     assert student_reach(2, 0.9) == pytest.approx(2.920, abs=5e-4)
 

@@ -15,7 +15,7 @@ from support import PROJECT
 import rebench
 from cells import Cell
 
-# What people type after `rebench.`.
+# Names that users type after `rebench.`.
 NAMES = [
     "Cell",
     "ReBench",

@@ -34,7 +34,7 @@ AVERAGE: Final = "average of the epoch"
 END: Final = "end of the epoch"
 CRITERIA: Final = {AVERAGE: "measured", END: "measured_final"}
 
-# In the code the base graph has depth 3; the same graph among the others has L + 3 = 4.
+# In the released code the base graph has depth 3; as one of the other graphs it has L + 3 = 4.
 BASE_COUNTED_3: Final = "eq. 8, L+3, base counted 3"
 BASE_DEPTH = 3
 

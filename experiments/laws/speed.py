@@ -36,7 +36,7 @@ from experiments.laws.result import (
 )
 
 Readout = Literal["random", "zero"]
-# By name: c and p of the branches b = c L^p; an MLP is one branch of scale 1.
+# Networks by name, with c and p of their branches b = c L^p; an MLP is one branch of scale 1.
 NETWORKS = {
     "MLP": (1.0, 0.0),
     "ResNet, b = L^-1/2": (1.0, -0.5),
@@ -259,7 +259,7 @@ def speed_frame(
     frame["drop"] = frame.groupby("draw")["contribution"].transform("sum")
     frame["sensitivity"] = frame["update"] / frame["drop"]
     frame["limit"] = [limit_cosine(layer, branch) for layer in frame["layer"]]
-    # For a readout N(0, 1 / n^2): b^2 E relu^2 (tr K^2)^(1/2).
+    # The limit for a readout N(0, 1 / n^2) is b^2 E relu^2 (tr K^2)^(1/2).
     frame["limit_update"] = branch**2 / 2 * frame["layer"] / frame["limit"]
     return frame
 

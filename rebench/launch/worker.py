@@ -376,7 +376,7 @@ def _intent_of(submission: Submission) -> Intent:
     )
 
 
-# For jobs that an earlier version submitted, and that waited in the queue.
+# An earlier version submitted jobs with this command; they may still wait in the queue.
 if __name__ == "__main__":
     os.environ["SUBMITIT_EXECUTOR"] = "slurm"
     folder, number, position = sys.argv[1:]

@@ -1,7 +1,7 @@
 """Hyperband (Li et al., JMLR 2018) and BOHB (Falkner et al., ICML 2018) on a table's fidelities.
 
-The rungs are the numbers of epochs in the table, not powers of a factor that one can choose. So
-many cells survive a rung that every rung costs the same total number of epochs. A run with more
+The rungs are the numbers of epochs in the table, not powers of a chosen factor. The number of cells
+that survive a rung makes every rung cost the same total number of epochs. A run with more
 epochs in the table is a separate run, because the learning-rate schedule depends on its length. So
 a promoted cell is charged its full training.
 """

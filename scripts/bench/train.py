@@ -253,7 +253,7 @@ def unpacked(commit: str) -> Path:
 
 def main() -> None:
     """Compare for every cell and all networks, and publish."""
-    # Not at the top: contenders of earlier commits import this module as well.
+    # Not imported at the top, because contenders of earlier commits import this module, too.
     from rebench.runs import read_spec
 
     parser = argparse.ArgumentParser(description=__doc__)

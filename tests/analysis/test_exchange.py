@@ -92,7 +92,7 @@ def test_shifting_or_stretching_a_table_changes_no_deal(shift, stretch):
 @pytest.mark.parametrize("seeds", [(3, 2), (2, 3), (3, 3), (5, 3)])
 @pytest.mark.parametrize("sd", [(0.3, 0.3), (0.3, 0.9), (0.9, 0.3)])
 def test_dealt_means_have_the_noise_that_each_table_has(seeds, sd):
-    """By the definition: the variances of means of new runs, and of their difference."""
+    """Assigned means, and their difference, have the variances of means of new runs."""
     rng = np.random.default_rng([4, *seeds])
     a, b = _tables(4000, seeds, rng, sd=sd)
     centre, apart = unchanged(a, b, np.tile(seeds, (4000, 1)))

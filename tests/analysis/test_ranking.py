@@ -51,8 +51,8 @@ def two_datasets():
 def test_real_benchmark_has_the_known_tau_between_cifar10_and_cifar100(real_data):
     """0.88196 by scipy and by counting all 122 million pairs.
 
-    The 0.8816 that is sometimes quoted for this file is no tau-b of it, whatever the rounding;
-    `docs/explanation/analysis.md` says what comes near.
+    The value 0.8816 is sometimes quoted for this file. No rounding of the accuracies gives it as
+    tau-b; `docs/explanation/analysis.md` names a similar measure that is near.
     """
     table = pd.read_csv(real_data / "nb201" / "nb201-200epochs-mean.csv")
     a, b = table["cifar10_ori_test"].to_numpy(), table["cifar100_x_test"].to_numpy()

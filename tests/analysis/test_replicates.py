@@ -145,7 +145,7 @@ def test_p_values_of_a_bootstrap_are_the_shares_of_draws():
     single, family = bootstrap_p_values(drop, np.zeros(2))
     np.testing.assert_allclose(single, [2 / 5, 1 / 5])
     np.testing.assert_allclose(family, [3 / 5, 1 / 5])
-    # What is expected without a change is no evidence.
+    # A drop that is expected without a change is subtracted.
     np.testing.assert_allclose(bootstrap_p_values(drop, np.array([1.5, 3.0]))[0], [3 / 5, 3 / 5])
     missing = np.column_stack([drop[:, 0], np.full(5, np.nan)])
     np.testing.assert_allclose(bootstrap_p_values(missing, np.zeros(2))[0], [2 / 5, np.nan])

@@ -44,7 +44,7 @@ def test_neighbours_without_weight_have_the_share_of_all_cells():
     weights = (by >= 20).astype(int)
     found = pooled(np.where(by >= 20, 3.0, 0.0) + (by == 29), weights, by)
     assert found[:10] == pytest.approx(np.full(10, 3.1))  # 31 over 10
-    assert found[10] == pytest.approx(3.0)  # whose last neighbour is cell 20
+    assert found[10] == pytest.approx(3.0)  # its last neighbour is cell 20
 
 
 def test_a_run_s_deviation_is_the_root_of_pooled_squares_over_pooled_degrees_of_freedom():

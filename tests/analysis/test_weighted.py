@@ -54,7 +54,7 @@ def test_bits_are_those_of_the_copies_in_large_tables(by):
 
 @pytest.mark.parametrize("copies", [501, 20_000])
 def test_sums_that_floats_of_32_bits_do_not_hold_are_exact_too(copies):
-    """Of 20,000 copies of each of 40 cells: pairs are counted up to 7e11."""
+    """Each of 40 cells has 20,000 copies, so counts of pairs reach 7e11."""
     first, second = _codes(40, 30, np.random.default_rng(4))
     size = 40 * copies
     tau, taken = weighted_tau(first, second, np.full((1, 40), copies), [size])

@@ -59,7 +59,7 @@ def test_class_is_named_by_its_smallest_member():
         ("3_33_130", "3_21_130", True, True, True),
         # A sum commutes: the same two terms through different vertices.
         ("3_01_001", "0_30_001", True, True, True),
-        # Two convolutions of one input, or one of them twice.
+        # Two convolutions of one input, or one convolution that is used twice.
         ("3_30_011", "3_01_011", True, True, False),
         # A convolution of a zero vertex 1 is a bias, not nothing.
         ("0_30_031", "0_30_001", True, True, False),

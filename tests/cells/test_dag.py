@@ -61,7 +61,7 @@ def test_code_round_trips(code: DagCode):
 
 def test_complete_graph_of_forty_vertices_is_exact():
     code = DagCode.parse("_".join("2" * vertex for vertex in range(1, 40)))
-    # By hand: choose the inner vertices of the path among 38.
+    # A path with k + 1 layers is given by its k inner vertices, chosen from 38.
     assert code.depth_polynomial() == (0, *(math.comb(38, k) for k in range(39)))
     assert code.n_paths == 2**38
 

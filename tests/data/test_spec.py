@@ -93,6 +93,6 @@ def test_error_for_an_unknown_format_lists_the_formats(monkeypatch):
     ("index", "mflops", "params_m"), [(0, 15.64737, 0.129306), (6111, 153.27297, 1.073466)]
 )
 def test_default_cost_is_that_of_the_benchmark(index, mflops, params_m):
-    """As NAS-Bench-201 publishes it for CIFAR-10."""
+    """The expected costs are those that NAS-Bench-201 publishes for CIFAR-10."""
     cost = data_spec("cifar10").cost_model().of(Cell.from_index(index))
     assert (cost.mflops, cost.params_m) == (pytest.approx(mflops), pytest.approx(params_m))

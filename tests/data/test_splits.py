@@ -1,4 +1,4 @@
-"""Which images are trained on and evaluated on, against the benchmark's own files."""
+"""Images for training and for evaluation by split, compared with the benchmark's files."""
 
 from __future__ import annotations
 

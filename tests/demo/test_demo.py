@@ -70,7 +70,7 @@ def test_cells_of_the_demo_are_ordered_and_of_different_classes():
 
 
 def test_demo_names_the_best_cell_and_its_trainings(tmp_path, monkeypatch, capsys):
-    """Of a table in place of trainings: three recipes, of which the last one named is looked at."""
+    """A generated table replaces the trainings; it has three recipes, and the last one is shown."""
     rows = run_table(12, "digits-noisy", ("nb201", "topology", "fixed(lr=0.46)"))
 
     def train(spec, folder, total):

@@ -111,7 +111,7 @@ def test_draw_gives_the_cells_of_the_sweep(real_data: Path, tmp_path: Path):
 
 @pytest.mark.slow
 def test_draw_takes_ten_cells_of_each_stratum_of_any_table(tmp_path: Path):
-    """With the index as accuracy the strata are known: tenths of the drawable cells by index."""
+    """The accuracy of a cell is its index, so the strata are known: parts of the order by index."""
     published = tmp_path / "means.csv"
     rows = (f"{index},{index / 200}" for index in range(15_625))
     published.write_text("\n".join(["index,cifar10_ori_test", *rows]))

@@ -52,15 +52,15 @@ def _private_cluster(*options: str):
 
 # Three nodes of four CPUs and two fake GPUs, without accounting.
 cluster = _private_cluster()
-# With slurmdbd, so that `sacct` answers.
+# A cluster with slurmdbd, so that `sacct` answers.
 accounting_cluster = _private_cluster("--accounting", "--nodes", "1")
-# Its arrays have at most two tasks.
+# A cluster whose arrays have at most two tasks.
 tight_cluster = _private_cluster("--max-array", "2")
-# Its users see their own jobs only.
+# A cluster whose users see only their own jobs.
 private_cluster = _private_cluster("--private", "--nodes", "1")
-# It takes five jobs at a time, in arrays of at most three.
+# A cluster that accepts five jobs of a user at a time, in arrays of at most three.
 limited_cluster = _private_cluster("--max-submit", "5", "--max-array", "3", "--nodes", "1")
-# It ends jobs that take more memory than they asked for.
+# A cluster that ends jobs that use more memory than they requested.
 watched_cluster = _private_cluster("--over-memory-kill", "--nodes", "1")
 
 

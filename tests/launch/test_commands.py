@@ -155,10 +155,10 @@ def test_plan_takes_other_values_for_the_keys_of_the_sweep(tmp_path, stand_in):
 
 
 def test_power_is_told_of_more_cells_where_ten_are_among_the_best(tmp_path):
-    """Power is told for 12 cells and for 2, 4, 8 and 16 times as many.
+    """The plan gives the power for 12 cells, and for 24, 48, 96 and 192.
 
     Numbers with fewer than ten cells among the top K % are left out. For the top 10 % no power is
-    told, because the seed tau of `mini` is too small there for a drop of 0.1.
+    given, because the seed tau of `mini` is too small there for a drop of 0.1.
     """
     spec = _spec(tmp_path, "random = {n = 12}", seeds="[0, 1]")
     plan = ("sweep", "plan", str(spec), "--like", "mini@fixed", "--json", "--power")

@@ -1,7 +1,7 @@
 """Faults of a sweep on a real SLURM.
 
-After every fault the sweep is brought to its end with documented commands alone. Then each of its
-trials must have exactly one record, and the records must equal those of an undisturbed run in
+After every fault the sweep is finished with only documented commands. Then each of its trials must
+have exactly one record, and the records must equal those of an undisturbed run in
 one process, to the last bit.
 """
 

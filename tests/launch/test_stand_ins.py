@@ -223,7 +223,7 @@ def test_job_whose_submitter_died_is_found_by_its_name(spec):
     assert _submit(spec).adopted == 0
 
 
-# What becomes of it
+# States of submitted jobs
 
 
 def test_jobs_of_a_cluster_that_is_not_known_here_are_those_of_a_machine(spec):

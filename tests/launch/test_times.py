@@ -80,7 +80,7 @@ def test_dry_run_writes_nothing_and_is_what_would_be_sent(begun, capsys):
     assert row["jobs"] == row["arrays"]
     assert "REBENCH_JOB" in row["script"]
     assert sorted(begun.run.rglob("*")) == before
-    # And that is what is sent.
+    # The real submission equals the preview.
     sent = begun.submit("--accept-change", "--cluster", "local")
     assert (sent["sent"], sent["jobs"]) == (row["trials"], row["jobs"])
     number = begun.run / "submissions" / "0002"

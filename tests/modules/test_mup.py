@@ -85,8 +85,7 @@ def _factors(mup, make):
     groups = mup.MuSGD(model.parameters(), lr=1.0).param_groups
     rates = {id(parameter): group["lr"] for group in groups for parameter in group["params"]}
     factors = {name: rates[id(parameter)] for name, parameter in model.named_parameters()}
-    # MuReadout divides the data by the relative width: its weight acts as if it were smaller by this
-    # factor.
+    # MuReadout divides the data by the relative width, as if its weight were that much smaller.
     factors["readout.weight"] /= model.readout.width_mult() ** 2
     return factors
 

@@ -95,7 +95,7 @@ print(len(bytearray(2**28)))
 
 
 def test_what_the_checks_miss_meets_the_outer_limit():
-    # In a new process, because freed memory could be used again without reaching the limit.
+    # Use a new process: memory that was freed before could be used again below the limit.
     done = subprocess.run(
         [sys.executable, "-c", _TOO_LARGE], cwd=PROJECT, capture_output=True, text=True, check=True
     )

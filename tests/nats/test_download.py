@@ -1,4 +1,4 @@
-"""Downloads from a real server on this machine that answers, breaks off and lies as asked."""
+"""Downloads from a real server on this machine, which can end early or give wrong sizes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SHA256 = hashlib.sha256(CONTENT).hexdigest()
 
 @dataclass
 class Server:
-    """What a server is told to do, and the ranges of bytes that were requested from it."""
+    """State of a server: its prescribed behaviour, and the ranges of bytes that were requested."""
 
     url: str = ""
     content: bytes = CONTENT

@@ -1,6 +1,6 @@
 """Curves of a run for other programs, as a CSV.
 
-What must be there is read from the lines of the records themselves.
+The expected values are read from the lines of the records.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Files that are not what they claim: refused by name, and nothing of them runs."""
+"""Files with false or hostile contents: they are refused by name, and nothing in them runs."""
 
 from __future__ import annotations
 

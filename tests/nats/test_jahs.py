@@ -1,4 +1,4 @@
-"""JAHS-Bench-201: what pandas makes of the published pickles, to a table."""
+"""JAHS-Bench-201: conversion of the published pickles to a table, through pandas."""
 
 from __future__ import annotations
 

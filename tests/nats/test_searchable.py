@@ -1,4 +1,4 @@
-"""Tables without some of what the benchmark's programs ask for: 12 epochs, validation, CIFAR."""
+"""Tables that lack values of which the benchmark's programs ask: 12 epochs, validation, CIFAR."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def published() -> Table:
 
 @pytest.fixture(scope="module")
 def tested() -> Table:
-    """A table of one test accuracy a cell, of a run whose seed is unknown."""
+    """A table with one test accuracy of each cell; the seed is unknown."""
     rows = {
         "index": CELLS, "dataset": "cifar10", "split": "ori-test", "epochs": 200, "seed": -2,
         "accuracy": [80.0, 85.5, 91.25], "recipe": "analog",
@@ -71,7 +71,7 @@ def completed(published: Table, tested: Table, mini: Table) -> dict[str, Table]:
 def random_search(
     api: Any, dataset: str, seconds: float, cells: list[int] = CELLS
 ) -> list[tuple[str, float, float]]:
-    """Call what the authors' script of random search calls, in its order."""
+    """Make the same calls, in the same order, as the authors' script of random search."""
     random.seed(3)
     api.reset_time()
     told: list[tuple[str, float, float]] = []

@@ -99,7 +99,7 @@ def test_state_dict_equals_the_references_key_by_key(cell):
     torch.manual_seed(3)
     ours = TinyNet(cell, **SMALL).state_dict()
     assert list(ours) == list(reference)
-    # Also the default init: the same draws in the same order.
+    # The default init makes the same draws in the same order.
     assert all(torch.equal(ours[key], reference[key]) for key in reference)
 
 

@@ -1,4 +1,4 @@
-"""The notebooks run on tables of one's own by one marked line, and stop where it is wrong."""
+"""A user's tables run in the notebooks after a change of the marked line; errors stop there."""
 
 from __future__ import annotations
 

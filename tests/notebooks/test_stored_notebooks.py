@@ -1,4 +1,4 @@
-"""The notebooks are stored with what a run of theirs shows, and with nothing of the machine."""
+"""The notebooks are stored with the outputs of a run, and without data of the machine."""
 
 from __future__ import annotations
 

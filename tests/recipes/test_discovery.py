@@ -98,7 +98,7 @@ def test_taken_name_is_refused_where_it_is_asked_for(tmp_path: Path):
 
 
 def test_class_that_is_defined_again_replaces_itself():
-    # As in a notebook, where a cell is run twice.
+    # The code runs twice, as if the cell of a notebook is run again.
     code = textwrap.dedent("""
         from rebench.recipes import make_recipe
         source = open(0).read()

@@ -34,7 +34,7 @@ def legends(figure: Drawing) -> list[Legend]:
 
 
 def drawn_points(axes: Axes) -> np.ndarray:
-    """Where data are on the paper, [points, 2]: of lines, of dots, of intervals and areas."""
+    """Return the positions of data on the paper, [points, 2]: lines, dots, intervals and areas."""
     found = [line.get_transform().transform(line.get_xydata()) for line in axes.lines]
     for one in axes.collections:
         to_paper = one.get_transform()

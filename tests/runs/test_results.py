@@ -113,7 +113,7 @@ FORGED = ('{"a":1', '{"schema":"x"', '{"schema":1', '{"schema":1,"trial_id":[]',
         lambda _: b"",
         lambda _: b'{"schema":1}',
         lambda _: b"[]",
-        # No records, whose checksums agree.
+        # Lines with a correct checksum that are no records.
         *(lambda _, body=body: with_checksum(body) for body in FORGED),
     ],
     ids=["zeros", "hole", "short", "empty", "hollow", "list", *FORGED],

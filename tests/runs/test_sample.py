@@ -1,4 +1,4 @@
-"""Which cells a spec chooses; expected sets are counted by hand or from the space's own columns."""
+"""Cells that a sweep chooses; expected sets are counted by hand or from statistics of the space."""
 
 import numpy as np
 import pytest
@@ -107,7 +107,7 @@ def test_best_cells_of_a_table_are_those_of_its_values(tmp_path):
     ("percent", "best"), [(1, [7]), (7.4, [7]), (7.6, [7, 2]), (50, [7, 2, 5, 0, 1, 3, 4, 6, 8, 9])]
 )
 def test_top_percent_rounds_and_takes_one_at_least_ties_by_index(percent, best):
-    """Of 20 cells with an accuracy: 50 % are 10; 7.4 % are 1.48 and 7.6 % are 1.52."""
+    """20 cells have an accuracy: 50 % of them are 10, 7.4 % are 1.48, and 7.6 % are 1.52."""
     accuracy = np.full(30, np.nan)
     accuracy[:20] = 1.0
     accuracy[[7, 2, 5]] = 4.0, 3.0, 2.0
@@ -115,7 +115,7 @@ def test_top_percent_rounds_and_takes_one_at_least_ties_by_index(percent, best):
 
 
 def test_a_number_of_cells_that_no_strata_divide_goes_to_the_first():
-    """11 from 4 strata of 5 cells each: 3, 3, 3 and 2."""
+    """11 cells are drawn from four strata of five cells: 3, 3, 3 and 2."""
     order = np.full(25, np.nan)
     order[:20] = np.arange(20.0)[::-1]
     chosen = _stratify(order, 11, 4, seed=0)

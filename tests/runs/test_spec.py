@@ -1,4 +1,4 @@
-"""The sweep's TOML file: what it may say, and how a mistake is answered."""
+"""The sweep's TOML file: its valid contents, and the messages about mistakes."""
 
 import math
 import re
@@ -279,7 +279,7 @@ def test_what_a_small_sweep_does_not_say_is_this():
     assert chosen.top.model_dump() == column | {"n": 1, "percent": None}
 
 
-# A key, a value that it may have, and one that lies just outside.
+# A key, its last valid value, and the next value, which is invalid.
 BOUNDS = [
     ("epochs", 1, 0),
     ("epochs", 100_000, 100_001),

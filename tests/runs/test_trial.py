@@ -40,7 +40,7 @@ PINNED = {
         protocol=Protocol(batch_size=64, precision="bf16", weight_decay=0.0),
     ),
     "61677dab27617bbc": make(network="xautodl", cell="3_34_131", seed=999, split="x"),
-    # Parameters that stand in another order in the recipe than by their names.
+    # In these recipes, the order of the parameters differs from the order of their names.
     "80280e6de7b5d994": make("fixed(lr=0.05,init=he)"),
     "462dbc58d78b84af": make("topology(degree=target,base_lr=0.3)"),
     "46dc7d569e868f72": make("am-mup(c=3,additions=false)"),

@@ -1,4 +1,4 @@
-"""Types of device in one sweep: what each is asked for, and which trials it trains."""
+"""Types of device in one sweep: the options of their jobs, and the trials of each type."""
 
 import collections
 import math

@@ -1,4 +1,4 @@
-"""`rebench.search.compare`: the one object of algorithms on one table or two."""
+"""`rebench.search.compare` and its result: algorithms on one table or two."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The variants in `originals.py` do what the authors' scripts do, counted by hand."""
+"""The variants in `originals.py` behave like the authors' scripts; numbers are counted by hand."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rebench.search import Problem, SearchSpace, base, make_searcher
 
 @pytest.fixture
 def originals(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """The module, whose variants are known as algorithms only as long as a test lasts."""
+    """The module `originals`; its variants are registered as algorithms only during a test."""
     base.algorithm_names()  # registers all other algorithms first
     monkeypatch.setattr(base, "_REGISTRY", dict(base._REGISTRY))
     monkeypatch.delitem(sys.modules, "originals", raising=False)

@@ -1,4 +1,4 @@
-"""No damaged file answers with a number that is not its own, or with a traceback."""
+"""Damaged files: a query gives an error in one line, never a wrong number or a traceback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A released table holds what its run's records gave, and says so."""
+"""A released table contains the values of its run's records, and a description of them."""
 
 from __future__ import annotations
 

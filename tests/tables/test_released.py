@@ -1,4 +1,4 @@
-"""The tables that come with the package: they are what was trained, and what is said of them."""
+"""The tables that come with the package equal their records, and their descriptions are true."""
 
 from __future__ import annotations
 

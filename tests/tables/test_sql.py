@@ -96,7 +96,7 @@ def test_a_table_that_cannot_be_read_is_one_line(tmp_path: Path, capsys, name: s
     assert capsys.readouterr().err.count("\n") == 1
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="memory is bounded on Linux alone")
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is limited only on Linux")
 @pytest.mark.parametrize(
     "text", ["select range(1000000000)", "select range(1000000000) from results"]
 )

@@ -177,7 +177,7 @@ def label(name: object, longest: int = 40) -> str:
 
 
 def key_above(axes: Axes, *, title: str = "") -> None:
-    """Put the legend above the panel, in as many columns as fit."""
+    """Put the legend above the panel, with the largest number of columns that fits."""
     handles, labels = axes.get_legend_handles_labels()
     if not labels:
         return

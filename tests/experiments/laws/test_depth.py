@@ -109,7 +109,8 @@ def test_moment_over_the_cube_depends_on_depth_over_width():
 
 
 def test_printed_recursion_differs_from_the_exact_one_by_its_two_slips():
-    # By hand at l = 2: the exact l^2 / 2 + 1 = 3, printed 1 + 4 = 5; equal in the leading power.
+    # By hand at l = 2: the exact value is l^2 / 2 + 1 = 3, the printed recursion gives 1 + 4 = 5.
+    # Their leading powers are equal.
     assert recursion.infinite_width_moment(2) == 3
     assert recursion.printed_moment(2) == 5
     far = recursion.printed_moment(10**5) / recursion.infinite_width_moment(10**5)

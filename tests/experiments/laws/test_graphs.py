@@ -141,10 +141,10 @@ def test_target_degree_keeps_the_norm_of_equation_one_and_source_does_not():
 
 
 def test_source_degree_keeps_pre_activations_where_the_activation_stands_behind():
-    # By hand, code 2_22_222, width to infinity, over the 2 E h_0^2 of a chain. Source: vertices 0
-    # and 1 have degree 1 and pass it on, vertex 2 sums two ReLUs to E h^2 = 2 + 2/pi and halves it
-    # alone, so 1 + 1/pi; with the ReLU's mean in the init, 1. Target: the third edge from the input
-    # is divided by 3.
+    # By hand, for code 2_22_222 at infinite width, divided by the 2 E h_0^2 of a chain. Source:
+    # vertices 0 and 1 have degree 1 and keep the moment. Vertex 2 sums two ReLUs to E h^2 = 2 +
+    # 2/pi, which its degree halves: 1 + 1/pi, or 1 if the init accounts for the ReLU's mean.
+    # Target: the third edge from the input is divided by 3.
     found = {
         rule: signal.sample_second_moments(
             [DagCode.parse("2_22_222")], order="after", rule=rule, scale_skips=False, width=256,

@@ -1,7 +1,8 @@
 """Write metric_data.tar as JAHS-Bench-201's own tools do, with made-up accuracies.
 
-Its data were written by pandas 1.3, whose pickles later versions do not make, so the archive lies
-beside this script, which wrote it with Python 3.9, pandas 1.3.5 and numpy 1.21.6::
+Its data were written by pandas 1.3. Later versions of pandas write other pickles. Therefore the
+archive is stored next to this script, which wrote it with Python 3.9, pandas 1.3.5 and numpy
+1.21.6::
 
     python make.py
 """
