@@ -40,8 +40,8 @@ PUBLISHED = published_table(60, "cifar100")
 CELL = PUBLISHED["index"].iloc[0]
 SMALL_NET = "--set skeleton.channels=2 --set skeleton.cells_per_stage=1"
 SEARCH = "--algorithm rea --algorithm random --repeats 3 --evaluations 5"
-# `run` is a trained run, `table.parquet` a table of three recipes, and `published.parquet` the table
-# that it is compared with.
+# `run` is a trained run, `table.parquet` a table of three recipes. `published.parquet` is compared
+# with both.
 LINES = {
     "doctor": "",
     "cells show": "11",

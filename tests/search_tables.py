@@ -42,12 +42,12 @@ def smooth_table(
 
 
 # Correlation of the 12-epoch signal of `calibrated_table` with the final accuracy, by data set. It
-# was chosen so that random search ends at its published accuracy. The results of all other
-# algorithms are then predictions.
+# was chosen only by the accuracy at which random search ends. The results of all other algorithms
+# are then predictions.
 CORRELATION = {"cifar10": 0.93, "cifar100": 0.905, "ImageNet16-120": 0.87}
 
-# Simulated seconds of a 12-epoch run and its validation pass of cells 0 and 11, as `nats_bench`
-# bills them; the rest of the space is on the line through them over FLOPs.
+# Simulated seconds of a 12-epoch run with its validation pass, of cells 0 and 11, as `nats_bench`
+# counts them. Times of other cells are interpolated linearly in FLOPs.
 _SECONDS = {
     "cifar10": (89.20, 153.70),
     "cifar100": (173.82, 299.92),

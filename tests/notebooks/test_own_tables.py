@@ -1,4 +1,4 @@
-"""A user's tables run in the notebooks after a change of the marked line; errors stop there."""
+"""Notebooks read a user's tables after a change of one line, and stop at a wrong table."""
 
 from __future__ import annotations
 

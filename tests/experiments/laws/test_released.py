@@ -99,8 +99,8 @@ def test_experiments_are_the_papers_figures(digits):
 
 
 def test_distance_from_the_identity_line_counts_a_wrong_scale():
-    # By hand: every rate is twice the predicted rate. In the last line, the root mean square of log 2
-    # and -log 2 is log 2.
+    # By hand: every rate is twice the predicted rate. In the last line, the root mean square of
+    # log 2 and -log 2 is log 2.
     rng = np.random.default_rng(0)
     twice = estimate.identity_factor([1.0, 2.0, 5.0], [2.0, 4.0, 10.0], rng)
     assert twice == pytest.approx((2.0, 2.0, 2.0))
