@@ -65,7 +65,7 @@ def mean_interval(sample: ArrayLike, level: float = 0.95, groups: Ints | None = 
         sums = np.bincount(np.unique(groups, return_inverse=True)[1], sums).astype(np.float64)
     if len(sums) < 2:
         return Estimate(mean, -math.inf, math.inf)
-    # The standard error of a mean of clusters; for clusters of size 1 it is the usual formula.
+    # The standard error of a mean of clusters; with clusters of size 1 this is the usual formula.
     error = float(np.sqrt(len(sums) / (len(sums) - 1) * float(sums @ sums))) / len(values)
     half = student_reach(len(sums) - 1, level) * error
     return Estimate(mean, mean - half, mean + half)

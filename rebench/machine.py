@@ -61,7 +61,7 @@ def bounded_memory(what: str, *, most_bytes: int = _MOST_BYTES) -> Iterator[None
     """Limit the memory for reading the file `what`; refuse it if it needs over `most_bytes`.
 
     The limit applies to new address space of the process, so memory that the process has freed can
-    be used in addition. It works on Linux; other systems rely on the checks of the readers.
+    be used in addition. The limit works on Linux; other systems rely on the checks of the readers.
     """
     try:
         with _address_space(most_bytes):
@@ -96,7 +96,7 @@ def _address_space(most_bytes: int) -> Iterator[None]:
 def garbage_search_paused() -> Iterator[None]:
     """Pause Python's garbage collector around code without reference cycles; also a decorator.
 
-    It saves time: 10,000 records are collected in 0.51 s of CPU time instead of 0.75 s, and
+    The pause saves time: 10,000 records are collected in 0.51 s of CPU time instead of 0.75 s, and
     250,000 trials are planned in 3.0 s instead of 3.5 s.
     """
     collecting = gc.isenabled()

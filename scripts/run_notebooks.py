@@ -77,7 +77,8 @@ def run_stored(path: Path, analog: Path | None = None, shorter: str = "") -> Not
     Args:
         path: the notebook.
         analog: file with the table `analog-nasbench`; if None, pip downloads it if it is needed.
-        shorter: each line replaces the line of the first code that sets the same names.
+        shorter: lines of settings; each replaces the line of the first code cell that sets the
+            same names.
     """
     notebook = nbformat.read(path, as_version=4)
     for line in shorter.splitlines():

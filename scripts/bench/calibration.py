@@ -274,14 +274,14 @@ class Shares(NamedTuple):
     """Counts of a scenario's tables with each outcome."""
 
     rejected: int
-    """A change is found."""
+    """Number of tables in which a change is found."""
     refused: int
-    """No p-value is given."""
+    """Number of tables without a p-value."""
     missed: int
-    """The interval of `drop` among all cells excludes 0."""
+    """Number of tables in which the interval of `drop` over all cells excludes 0."""
     contradicted: int
-    """The interval of `drop` contradicts the p-value at some K: it is above 0 at a p-value over a
-    half, or below 0 at a significant change."""
+    """Number of tables in which the interval of `drop` contradicts the p-value at some K: it is above
+    0 at a p-value over a half, or below 0 at a significant change."""
 
 
 def shares(scenario: Scenario, repeats: int, key: Sequence[int], draws: int) -> Shares:

@@ -1,4 +1,4 @@
-"""The demonstration, small: complete, reproducible, and resumable after a kill."""
+"""A small demonstration is complete and reproducible, and resumes after a kill."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from rebench.tables import open_table
 from rebench.tables.opening import read_rows
 
 SMALL = ("--cells", "2", "--draws", "20")
-# Hours of training, so that every interruption comes during the training.
+# Options for hours of training, so that every interruption comes during the training.
 ENDLESS = ("--cells", "2", "--epochs", "5000", "--draws", "20")
 
 
@@ -160,7 +160,7 @@ def test_picture_on_the_first_page_shows_what_the_demo_finds(undisturbed):
     rows = rows[rows["split"] == "ori-test"]
     means = rows.groupby(["recipe", "index"])["accuracy"].mean()
     for cell in (CELLS[0], CELLS[-1]):
-        # Other processors round otherwise; seeds differ by some four points.
+        # Other processors round differently; between seeds accuracies differ by about four points.
         assert means["nb201", cell] == pytest.approx(drawn.loc[cell, "x"], abs=2)
         assert means["topology", cell] == pytest.approx(drawn.loc[cell, "y"], abs=2)
 
@@ -168,7 +168,7 @@ def test_picture_on_the_first_page_shows_what_the_demo_finds(undisturbed):
 @pytest.mark.slow
 def test_interrupted_demo_ends_its_jobs_and_prints_how_to_resume(tmp_path):
     out = tmp_path / "demo"
-    # A background process inherits that Ctrl-C is ignored.
+    # A process in the background of a shell ignores Ctrl-C; `env` makes it react again.
     command = ["env", "--default-signal=INT", *_command(out, ENDLESS)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 120

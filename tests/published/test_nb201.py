@@ -1,4 +1,4 @@
-"""The table `nb201`: the published runs, as their package and the real records have them."""
+"""The table `nb201` equals the published runs in their package, and the real records."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_every_cell_has_three_known_seeds_or_two_runs(nb201):
 
 
 def test_some_values_are_the_published_ones(nb201):
-    # Read by eye in the package's files and in the file of means.
+    # These values were read by hand in the package's files and in the file of means.
     assert nb201.seeds(0) == {777: 82.092, 888: 81.616, 999: 82.24}
     assert nb201.seeds(284, "cifar100") == {777: 62.06, 888: 62.14, 999: 60.84}
     assert nb201.seeds(1, "ImageNet16-120") == pytest.approx({777: 44.8, 888: 44.5, 999: 44.16667})
@@ -143,7 +143,7 @@ def test_list_tells_it(capsys):
 
 
 class _NoNames(pickle.Unpickler):
-    """The standard reader, which may import nothing: a second way to read the files."""
+    """Python's own unpickler without imports, as a second reader of the files."""
 
     def find_class(self, module, name):
         raise AssertionError(f"{module}.{name}")

@@ -77,7 +77,7 @@ def test_full_disk_loses_nothing_and_the_next_append_works_once_there_is_room(tm
 
 @pytest.mark.slow
 def test_writer_killed_at_random_moments_leaves_whole_lines(tmp_path):
-    """A process that appends numbered lines is killed again and again: no line is half counted."""
+    """A process that appends numbered lines is killed many times; only whole lines count."""
     code = (
         "import sys; from pathlib import Path; from rebench.runs import ShardWriter\n"
         "writer = ShardWriter(Path(sys.argv[1]), 'w')\n"

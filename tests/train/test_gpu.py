@@ -1,4 +1,4 @@
-"""Training on a real GPU: the same bits again, and the same numbers however a step is run."""
+"""Training on a real GPU: repeated runs give the same bits; all ways to run a step agree."""
 
 from __future__ import annotations
 
