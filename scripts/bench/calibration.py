@@ -280,8 +280,10 @@ class Shares(NamedTuple):
     missed: int
     """Number of tables in which the interval of `drop` over all cells excludes 0."""
     contradicted: int
-    """Number of tables in which the interval of `drop` contradicts the p-value at some K: it is above
-    0 at a p-value over a half, or below 0 at a significant change."""
+    """Number of tables in which the interval of `drop` contradicts the p-value at some K.
+
+    It is above 0 at a p-value over a half, or below 0 at a significant change.
+    """
 
 
 def shares(scenario: Scenario, repeats: int, key: Sequence[int], draws: int) -> Shares:
