@@ -90,6 +90,11 @@ class Cell(Graph):
             digits = name.strip()
             if digits.isascii() and digits.lstrip("-").isdigit() and len(digits) < _LONGEST:
                 return cls.from_index(int(digits))
+            if digits[:1] != "|" and not digits[:1].isdigit():
+                raise CellError(
+                    f"not a cell: got {shown(name)}, expected an index (0 to {SPACE_SIZE - 1}), a "
+                    f"code (3_34_131) or an architecture ({_EXAMPLE})"
+                )
             return cls.parse(digits)
         try:
             index = int(name)

@@ -14,7 +14,7 @@ __all__ = ["FEW_CELLS", "LEAST_SD", "means_and_noise", "on_scale_of", "unchanged
 
 FEW_CELLS: Final = 50
 """With fewer cells, the test rarely detects a change as large as the noise of a run. A change of
-scale is then not distinguishable from a change of ranking (`docs/explanation/analysis.md`)."""
+scale is then not distinguishable from a change of ranking (`docs/explanation/test.md`)."""
 LEAST_SD: Final = 1e-3
 """Smaller standard deviations of a run count as 0."""
 # Upper tail probability of the chi-squared limit on the difference between tables.

@@ -3,8 +3,7 @@
 The test assumes no distribution of noise. Under the null hypothesis all runs of a cell have the
 same distribution in both tables. The assignment of the runs to the tables is then random. New
 random assignments, cell by cell, give tables that differ only by seeds and are equally likely.
-The conditions (one scale, noise of one size), the loss of power and the rate of false findings are
-in `docs/explanation/analysis.md`.
+`docs/explanation/test.md` describes the test and its conditions (one scale, noise of one size).
 """
 
 from __future__ import annotations

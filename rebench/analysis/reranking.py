@@ -232,8 +232,9 @@ class Reranking(Drawable):
             claim = "The rankings differ by more than seeds explain."
             row = curve.loc[curve["p_family"].idxmin()]
             warnings = [
-                f"This assumes that {name}, with one value per cell, is no noisier than {other}: "
-                "give a table of it with several seeds to test this."
+                f"{name} has one value per cell, so its noise is unknown. This verdict assumes "
+                f"that {name} is no noisier than {other}. To check this, give a table of {name} "
+                "with several seeds."
                 for name, other in assumed_equal(self.paired)
             ]
         else:
@@ -243,7 +244,21 @@ class Reranking(Drawable):
 
     @property
     def _scope(self) -> str:
-        return f"{self.measured[0].upper()}{self.measured[1:]}."
+        """Return the scope of the comparison: common facts, then a sentence about each table."""
+        tables = (self.after, self.before)
+        on = "" if " against " in self.dataset else self.dataset  # else the names say it
+        splits = (self.split.split(" against ") * 2)[:2] if self.dataset else ["", ""]
+        facts = [
+            tuple(map(_seeds, tables)),
+            tuple(f"{on} {split}".strip() for split in splits),
+            tuple(f"{own.epochs} epochs" if own.epochs else "" for own in tables),
+        ]
+        common = [f"{len(self.before.cells):,} cells", *(a for a, b in facts if a == b and a)]
+        said = [", ".join(common)]
+        for at, table in enumerate(tables):
+            if own := ", ".join(pair[at] for pair in facts if len({*pair}) > 1 and pair[at]):
+                said.append(f"{table.name}: {own}")
+        return " ".join(f"{part}." for part in said)
 
     def _limits(self, row: pd.Series[float]) -> list[str]:
         """Return the smallest drop that would have been detected, and a tau above seed tau."""

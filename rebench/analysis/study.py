@@ -174,9 +174,11 @@ def _comparisons(
     if against == BENCHMARK:
         raise InputError(f"no published accuracies of {dataset} {split}: give --published TABLE")
     notes.append(
-        f"{dataset}: compared with the run's own {own}: no published table has it"
+        f"{dataset}: the recipes are compared with the recipe {own} of the table, because no "
+        "published accuracies were given (--published)"
         if own in ours
-        else f"{dataset}: no published table and no {own} records to compare with"
+        else f"{dataset}: nothing to compare with: no published accuracies were given "
+        f"(--published), and the table lacks the recipe {own}"
     )
     return pairs
 

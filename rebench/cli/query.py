@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 
 __all__ = ["query"]
 
+_HEADINGS: Final = {
+    "rank_low": "rank 95 %",
+    "may_be_best": "may be the best",
+    "of": "cells in the ranking",
+}
 _RANK_INTERVAL: Final = ("rank_low", "rank_high", "may_be_best")
 
 
@@ -27,7 +32,7 @@ def query(
     table: options.TableName,
     cell: Annotated[
         str | None,
-        typer.Argument(metavar="CELL", help="Index, code or architecture of a cell."),
+        typer.Argument(metavar="CELL", help=options.CELL_HELP),
     ] = None,
     dataset: options.Dataset = None,
     split: options.Split = None,
@@ -40,16 +45,20 @@ def query(
     sql: Annotated[
         str | None,
         typer.Option(
-            help="SQL query instead of a cell. Tables `results` and `published`: one row per cell, "
-            "data set, split, epochs and seed, accuracy in percent. It cannot read files."
+            help="SQL query, instead of a cell. `results` is TABLE, and --published gives the "
+            "table `published`. They have one row for each cell, recipe, data set, split, number "
+            "of epochs and seed; accuracies are in percent. The query cannot read files."
         ),
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Show a cell's accuracy per seed under every recipe, or compare it with --published.
+    """Show the accuracies of one cell for each seed and recipe, and its rank.
 
-    All intervals are 95 % intervals: a mean by Student's t, a difference by Welch's t, a rank from
-    the noise between seeds. A cell may be the best if the interval of its rank begins at 1.
+    With --published, they are compared with the published accuracies of the cell.
+
+    All intervals are 95 % intervals. That of a mean uses Student's t, that of a difference Welch's
+    t, and that of a rank the differences between seeds. A cell may be the best if the interval of
+    its rank begins at 1.
 
     Example: rebench query mini 1696
     """
@@ -111,7 +120,7 @@ def query(
                 | {"rank in common": compared.ranks[1] - compared.ranks[0], **common}
             )
     shown = rows if as_json else _on_screen(rows)
-    print_rows(shown, as_json=as_json, title=title, headings={"rank_low": "rank 95 %"})
+    print_rows(shown, as_json=as_json, title=title, headings=_HEADINGS)
 
 
 def _in_order(table: str, cell: str | None) -> tuple[str, str | None]:

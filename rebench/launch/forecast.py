@@ -181,6 +181,6 @@ def _guess(spec: SweepSpec, *, here: bool) -> TimeModel:
     gmacs = float(size**3 / seconds / 1e9)
     return guess_cpu(
         gmacs,
-        f"a guess: this machine multiplies {gmacs:.0f} G a second on {cores()} cores; its first"
-        " records will tell",
+        f"a guess from the speed of this machine: {gmacs:.0f} billion multiply-adds a second, with"
+        f" {cores()} cores",
     )

@@ -67,7 +67,7 @@ class Submitted:
     held: Mapping[str, int]
     failed: int
     waiting: int
-    """Number of pending trials without a job, because the cluster accepts no more jobs now."""
+    """Number of pending and lost trials without a job, as the cluster accepts no more jobs."""
     limit: str
     """The reason why the cluster accepts no more jobs, for the user."""
     failed_here: int = 0
@@ -163,7 +163,7 @@ class _Sending:
     tell: Tell
 
     def send(self, confirm: Callable[[float], None]) -> Submitted:
-        """Submit the pending trials."""
+        """Submit the pending and lost trials."""
         limits = self.cluster.limits(self.spec.slurm)
         mine = Journal(Run.create(self.folder).folder).begin(self.tell)
         try:

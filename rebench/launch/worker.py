@@ -51,6 +51,8 @@ TrialGroup: TypeAlias = tuple[Trial, ...]
 # A trial is given up after this many deaths of its worker in a row without a checkpoint.
 _DEATHS = 3
 _NODE: Final = node_name()
+# The remedy in a message that ends a job.
+_AGAIN: Final = "`rebench submit` sends the remaining trials of the job again"
 _log = logging.getLogger("rebench.worker")
 
 
@@ -239,11 +241,11 @@ class _Worker:
                 checkpoint_every_minutes=options.checkpoint_min,
             )
         except (Interrupted, StoreError, ClusterError, MissingDataError):
-            # The node or the job is the cause, not the trial: end the job; the trial stays pending.
+            # The node or the job is the cause, not the trial: the job ends, and no trial fails.
             raise
         except OSError as error:
-            # The machine failed, not the trial: trials without a record stay pending.
-            raise StoreError(f"{error}; the trial is pending again") from error
+            # The machine failed, not the trial: the job ends, and no trial fails.
+            raise StoreError(f"{error}; {_AGAIN}") from error
         except Exception as error:  # noqa: BLE001 - a trial that raises must not end the others
             _log.exception("%s (%d in its stack) failed", group[0].describe(), len(group))
             if len(group) == 1:
@@ -355,9 +357,7 @@ def _blaming_the_node() -> Iterator[None]:
         raise
     except Exception as error:
         said = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
-        raise ClusterError(
-            f"node {_NODE} cannot train ({said}); its trials are pending again"
-        ) from error
+        raise ClusterError(f"node {_NODE} cannot train ({said}); {_AGAIN}") from error
 
 
 @functools.lru_cache(maxsize=1)

@@ -69,9 +69,9 @@ class FinishedTrials:
             *self._reader.problems,
             *self._problems,
             *(
-                f"{place} is damaged and ignored. Its trial is pending, unless another line"
-                " contains it (`rebench submit` trains it, `rebench collect --quarantine` sets the"
-                " line aside)"
+                f"{place} is damaged and ignored. Its trial has no record, unless another"
+                " line contains one (`rebench submit` trains it again, `rebench collect"
+                " --quarantine` sets the line aside)"
                 for place in self.damaged
             ),
             *(
@@ -119,7 +119,7 @@ class FinishedTrials:
             raise ConflictError(
                 f"{len(self.conflicts)} trials have records that disagree; the first is {trial_id}:"
                 f" {' and '.join(lines)}. Compare them; `rebench collect --quarantine` sets them"
-                " aside, and the trials are pending again"
+                " aside, and the next `rebench submit` trains these trials again"
             )
 
     def _take(self, line: Line, record: dict[str, Any]) -> None:

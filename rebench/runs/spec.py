@@ -337,9 +337,23 @@ def _problems(error: ValidationError, name: str) -> InputError:
             told = problem["type"] in ("missing", "value_error")
             given = "" if told else f", got {_SHORT.repr(problem['input'])}"
             where = ".".join(map(str, key))
+            if problem["type"] == "list_type":
+                given += _as_list(where, problem["input"], name)
             found.setdefault(key, InputError(f"{name}: {where}: {rule_of(problem)}{given}"))
     first, *others = found.values()
     return InputError("\n".join(map(str, found.values()))) if others else first
+
+
+def _as_list(key: str, given: object, name: str) -> str:
+    """Return the remedy for a single value in the place of a list."""
+    items: list[object] = [given]
+    if isinstance(given, str):  # a shell may have removed the quotes of a list
+        items = [part.strip() for part in given.strip("[]").split(",")]
+    elif not isinstance(given, int | float):
+        return ""
+    if name == "the command line":
+        return f'; write --set "{key}={items}"'
+    return f"; write {key.rpartition('.')[2]} = {items}"
 
 
 def _tables(model: type[BaseModel]) -> dict[str, type[BaseModel]]:

@@ -265,15 +265,27 @@ _WORDS: Final = {
     r"a valid boolean.*": "true or false",
     r"a valid integer.*": "a whole number",
     r"a valid number.*": "a number",
+    r"a valid list": "a list",
     r"greater than or equal to": "at least",
     r"less than or equal to": "at most",
     r"match pattern": "look like",
+}
+# Patterns of fields that users set, and the same in words.
+_PATTERNS: Final = {
+    r"^(auto|cpu|cuda(:\d+)?)$": "auto, cpu, cuda or cuda:N",
+    r"^[\w.-]+:\d{1,9}$": "a type and a number, such as a100:2",
+    r"^\S+$": "one word, such as gpu:a100:1",
+    r"^\d{1,9}[KMGT]?$": "a number with a unit, such as 4G",
+    r"^[A-Za-z][\w-]*$": "a name that begins with a letter and has no spaces",
+    r"^[A-Za-z0-9_-]+$": "a name of letters, digits, - and _",
 }
 
 
 def rule_of(problem: Mapping[str, Any]) -> str:
     """Return the violated rule of one of pydantic's errors."""
     rule = str(problem["msg"])
+    for pattern, words in _PATTERNS.items():
+        rule = rule.replace(f"match pattern '{pattern}'", f"be {words}")
     for theirs, ours in _WORDS.items():
         rule = re.sub(theirs, ours, rule)
     return rule

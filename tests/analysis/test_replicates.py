@@ -80,7 +80,7 @@ def test_a_change_shows_between_two_tables_of_single_runs():
     assert null.p_value > 0.05
     assert moved.p_value == pytest.approx(1 / 100)  # the smallest p of 99 draws
     assert moved.drop[1] > 0.1
-    assert "This assumes" not in moved.sentence
+    assert "This verdict assumes" not in moved.sentence
     few = rerank(Paired.of(after, changed), **options | {"top_percent": (100,), "draws": 1400})
     assert few.p_value == pytest.approx(1 / 1401)  # p needs more draws than an interval
     [note] = moved.notes

@@ -64,7 +64,12 @@ def test_curve_holds_agreement_and_noise_side_by_side():
     [
         (80, (3, 3), 0.0, "No difference was detected. Top 100 %: tau = 0."),
         (80, (3, 3), 2.0, "The rankings differ by more than seeds explain. Top 100 %: tau = 0."),
-        (80, (3, 1), 2.0, "topology, with one value per cell, is no noisier than benchmark"),
+        (
+            80,
+            (3, 1),
+            2.0,
+            "topology is no noisier than benchmark. To check this, give a table of topology",
+        ),
         (80, (1, 1), 2.0, "both tables have one value per cell. Top 100 %: tau = 0."),
         (5, (3, 3), 0.0, "5 cells in common and 10 are needed"),
     ],
@@ -81,7 +86,7 @@ def test_verdict_has_claim_numbers_interval_p_and_scope():
         f"The rankings differ by more than seeds explain. Top 100 %: tau = {row['tau']:.2f}, "
         f"seed tau = {row['seed_tau']:.2f}: a drop of {row['drop']:.2f} (95 % CI "
         f"{row['drop_low']:.2f} to {row['drop_high']:.2f}, p = {found.p_value:.3f}, over all K). "
-        "80 cells, 2 seeds against 3 seeds, cifar10 ori-test, 200 epochs."
+        "80 cells, cifar10 ori-test, 200 epochs. topology: 2 seeds. benchmark: 3 seeds."
     )
     several = replace(found, p_adjusted=0.04, comparisons=2)
     assert f"p = {found.p_value:.3f}, over all K; p = 0.040, over all 2 comp" in several.sentence

@@ -55,7 +55,7 @@ GOOD = str(Cell.from_index(11))
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "not an architecture: got '', expected as in |"),
+        ("", "not a cell: got '', expected an index (0 to 15624), a code (3_34_131) or an arch"),
         ("15625", "0..15624, got 15625"),
         ("-1", "0..15624, got -1"),
         (

@@ -174,7 +174,7 @@ def made_by_hand(tmp_path, monkeypatch) -> None:
             "mine.csv 11",
             """
             cell 11, digits ori-test, 12 epochs
-            table 777 888 mean 95 % rank of
+            table 777 888 mean 95 % rank cells in the ranking
             mine 90 92 91 78.29 to 103.71 2 3
             """,
         ),
@@ -182,7 +182,7 @@ def made_by_hand(tmp_path, monkeypatch) -> None:
             "both.csv 11",
             """
             cell 11, digits ori-test, 12 epochs
-            recipe 777 888 mean 95 % rank of
+            recipe 777 888 mean 95 % rank cells in the ranking
             a 90.0 92 91.0 78.29 to 103.71 2 3
             b 90.5 - 90.5 - 1 2
             """,
@@ -191,7 +191,7 @@ def made_by_hand(tmp_path, monkeypatch) -> None:
             "both.csv@b 11",
             """
             cell 11, digits ori-test, 12 epochs
-            table 777 mean rank of
+            table 777 mean rank cells in the ranking
             both@b 90.5 90.5 1 2
             """,
         ),
@@ -208,7 +208,7 @@ def made_by_hand(tmp_path, monkeypatch) -> None:
             "mine.csv 11 --published theirs.csv",
             """
             cell 11, digits ori-test, 12 epochs
-            table 0 1 2 777 888 mean 95 % rank of rank in common common cells
+            table 0 1 2 777 888 mean 95 % rank cells in the ranking rank in common common cells
             theirs 82 83 84 - - 83 80.52 to 85.48 4 4 3 3
             mine - - - 90 92 91 78.29 to 103.71 2 3 2 3
             difference - - - - - 8 2.02 to 13.98 - - -1 3
@@ -219,7 +219,7 @@ def made_by_hand(tmp_path, monkeypatch) -> None:
             "mine.csv 12 --published both.csv@a",
             """
             cell 12, digits ori-test, 12 epochs
-            table 777 888 mean 95 % rank of
+            table 777 888 mean 95 % rank cells in the ranking
             both@a 80 82 81 68.29 to 93.71 3 3
             mine 80 82 81 68.29 to 93.71 3 3
             difference - - 0 -6.08 to 6.08 0 -

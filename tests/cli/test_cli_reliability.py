@@ -67,7 +67,7 @@ def test_a_cell_has_an_interval_of_its_rank(monkeypatch: pytest.MonkeyPatch, cap
     monkeypatch.setenv("COLUMNS", "120")
     assert main(["query", "nb201", "1696"]) == 0
     shown = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
-    assert shown[1].endswith("rank rank 95 % may be best of")
+    assert shown[1].endswith("rank rank 95 % may be the best cells in the ranking")
     assert shown[2].endswith("14144 13761 to 14367 no 15625")
     assert main(["query", "mini", "12384", "--json"]) == 0
     rows = {row["recipe"]: row for row in json.loads(capsys.readouterr().out)}

@@ -66,7 +66,7 @@ def test_plan_without_slurm_is_of_this_machine_and_warns_of_gpus_that_it_lacks(
     plan = ("sweep", "plan", str(spec), "--json")
     done = rebench(*plan)
     [row] = json.loads(done.stdout)
-    assert "this machine multiplies" in row["times_from"]
+    assert "the speed of this machine" in row["times_from"]
     assert (row["trials"], row["jobs"]) == (24 * 2 * 3, 2)
     assert done.stderr == ""
     spec.write_text(example("slurm-gpu"))
@@ -249,7 +249,7 @@ def test_status_of_a_folder_that_is_no_run_is_bad_input(tmp_path):
     [
         ("seeds=['7']", "seeds.0: must be a whole number, got '7'"),
         ("seeds=[7.0]", "seeds.0: must be a whole number, got 7.0"),
-        ("slurm.device=gpu", "slurm.device: must look like"),
+        ("slurm.device=gpu", "slurm.device: must be auto, cpu, cuda or cuda:N"),
         ("slurm.mem_gb=0", "the command line: slurm.mem_gb: must be greater than 0, got 0"),
         ('slurm.comment="a\\nb"', "slurm.comment: must be one line without control characters"),
         ('slurm.setup=["a", "b\\nc"]', "slurm.setup: must be one line without"),

@@ -259,7 +259,8 @@ def test_node_on_which_torch_does_not_load_fails_its_job_and_no_trial(
     settings = {"slurm.setup": [f"export PYTHONPATH={path}"], "slurm.array_parallelism": 1}
     sent = rebench.submit(spec, cluster="local", settings=settings)
     _wait_for_local_jobs()
-    told = f"node {NODE} cannot train ({reason}); its trials are pending again"
+    again = "`rebench submit` sends the remaining trials of the job again"
+    told = f"node {NODE} cannot train ({reason}); {again}"
     lost = f"job ended (stopped: {told})" if reason else "job ended"
     trials = rebench.status(run).trials.values()
     assert [(one.state, one.reason) for one in trials] == [("lost", lost)] * 2
@@ -273,7 +274,9 @@ def test_node_on_which_torch_does_not_load_fails_its_job_and_no_trial(
 def test_data_that_cannot_be_read_end_the_job_and_fail_no_trial(spec, tmp_path):
     spec.write_text(SWEEP.replace("digits", "cifar10"))
     root = str(unsafe_cifar(tmp_path / "data"))
-    with pytest.raises(ClusterError, match=r"cannot train \(UnsafeFileError: .*pending again"):
+    with pytest.raises(
+        ClusterError, match=r"cannot train \(UnsafeFileError: .*`rebench submit` sends"
+    ):
         rebench.submit(spec, cluster="debug", data_root=root)
     assert rebench.status(tmp_path / "runs/sweep").counts["failed"] == 0
 
@@ -331,7 +334,9 @@ def test_trouble_of_the_machine_is_no_failure_of_the_trial(spec, tmp_path, monke
         raise OSError(5, "Input/output error")
 
     monkeypatch.setattr(Fixed, "layer_init", fail)
-    with pytest.raises(StoreError, match="Input/output error; the trial is pending again"):
+    with pytest.raises(
+        StoreError, match="Input/output error; `rebench submit` sends the remaining"
+    ):
         rebench.submit(spec, cluster="debug", settings={"recipes": ["fixed"]})
     assert rebench.status(tmp_path / "runs/sweep").counts["pending"] == 2
 

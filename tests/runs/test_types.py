@@ -128,7 +128,7 @@ def test_jobs_of_each_type_are_packed_by_its_own_times():
     [
         ("slurm.types.a.partitoin", "x", r"'partitoin' of \[slurm.types.a\] .*; valid: partition"),
         ("slurm.types.a.share", 0, "slurm.types.a.share: must be at least 0.000001"),
-        ("slurm.types.a b.share", 1, "slurm.types.a b.*: must look like"),
+        ("slurm.types.a b.share", 1, "slurm.types.a b.*: must be a name of letters"),
         ("slurm.types.a.types", 1, r"key 'types' of \[slurm.types.a\] in the command line"),
         ("slurm.types.a.comment", "x\ny", "must be one line without control characters"),
     ],
