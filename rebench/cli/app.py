@@ -33,23 +33,25 @@ class Command(NamedTuple):
 
 ASK, TRAIN, SEARCH, SET_UP = "Ask", "Train", "Search", "Set up"
 COMMANDS: Final[dict[str, Command]] = {
-    "query": Command("query:query", ASK, "Show one cell under every recipe, or in two tables."),
+    "query": Command("query:query", ASK, "Show the accuracies and the rank of one cell."),
     "rank": Command("rank:rank", ASK, "Compare rankings between recipes and between seeds."),
-    "report": Command("rank:report", ASK, "Write a self-contained page about a run."),
-    "table": Command("tables:app", ASK, "List, import, download or release tables."),
-    "export": Command("tables:export", ASK, "Write a table for other programs."),
-    "cells": Command("cells:app", ASK, "Show architectures and their graph statistics."),
-    "recipe": Command("recipe:app", ASK, "Show rules for the learning rate and the init."),
-    "sweep": Command("sweep:app", TRAIN, "Write a sweep file, or list its trials and cost."),
-    "train": Command("train:train", TRAIN, "Train trials of one cell in the foreground."),
-    "submit": Command("runs:submit", TRAIN, "Send the pending trials of a sweep to a cluster."),
-    "status": Command("runs:status", TRAIN, "Show the state of every trial of a run."),
+    "report": Command("rank:report", ASK, "Write the comparisons of `rank` as a page."),
+    "table": Command("tables:app", ASK, "List, import, download or publish tables of accuracies."),
+    "export": Command("tables:export", ASK, "Write a table of accuracies for another program."),
+    "cells": Command("cells:app", ASK, "Show cells (architectures) and their statistics."),
+    "recipe": Command(
+        "recipe:app", ASK, "Show recipes: rules for learning rate and initialisation."
+    ),
+    "sweep": Command("sweep:app", TRAIN, "Write a sweep file, or estimate the cost of a sweep."),
+    "train": Command("train:train", TRAIN, "Train one cell in the foreground."),
+    "submit": Command("runs:submit", TRAIN, "Train a sweep on SLURM or on this machine."),
+    "status": Command("runs:status", TRAIN, "Count the trials of a run in each state."),
     "watch": Command("runs:watch", TRAIN, "Show the status of a run until the run ends."),
     "logs": Command("runs:logs", TRAIN, "Show the log of a trial."),
-    "cancel": Command("runs:cancel", TRAIN, "End the live jobs of a run."),
-    "collect": Command("runs:collect", TRAIN, "Write the records of a run to tables."),
-    "search": Command("search:app", SEARCH, "Run and compare NAS algorithms on any table."),
-    "doctor": Command("doctor:doctor", SET_UP, "Show installed and missing parts."),
+    "cancel": Command("runs:cancel", TRAIN, "Cancel the waiting and running jobs of a run."),
+    "collect": Command("runs:collect", TRAIN, "Write the results of a run to tables."),
+    "search": Command("search:app", SEARCH, "Run and compare NAS algorithms on tables."),
+    "doctor": Command("doctor:doctor", SET_UP, "Show installed and missing software."),
     "data": Command("data:app", SET_UP, "List and download image data sets."),
     "demo": Command("demo:demo", SET_UP, "Run a small example of all steps, in minutes."),
 }
@@ -84,7 +86,10 @@ root = App(
     cls=LazyGroup,
     add_completion=True,
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="Re-train, re-query and re-rank NAS-Bench-201 under any recipe.",
+    help="Re-train, re-query and re-rank NAS-Bench-201 under any recipe.\n\nA cell is one of the "
+    "15,625 architectures of the benchmark. A recipe gives a cell its learning rate and its "
+    "initialisation. A table contains accuracies of cells. A sweep is a list of trainings "
+    "(trials), and a run is the folder with its results.",
 )
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 
-app = App(help="Show architectures and their graph statistics.")
+app = App(help="Show cells (architectures) and the statistics of their graphs.")
 
 
 @app.command()

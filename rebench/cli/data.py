@@ -60,7 +60,7 @@ def fetch_dataset(
     ],
     data_root: options.DataRoot = None,
 ) -> None:
-    """Download the official archive and check its MD5.
+    """Download the official archive of a data set, and check its MD5 sum.
 
     Example: rebench data fetch cifar10
     """

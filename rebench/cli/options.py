@@ -6,7 +6,7 @@ import functools
 import inspect
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rebench.runs import SweepSpec
 
 __all__ = [
+    "CELL_HELP",
     "AsJson",
     "CellName",
     "DataRoot",
@@ -31,6 +32,7 @@ __all__ = [
     "RunOption",
     "Seed",
     "Settings",
+    "SomeSettings",
     "Split",
     "TableName",
     "TrialsPerJob",
@@ -41,17 +43,19 @@ __all__ = [
     "takes",
 ]
 
+CELL_HELP: Final = "Index (0 to 15624), code (such as 3_34_131) or architecture string of a cell."
+
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 CellName = Annotated[
     str,
-    typer.Argument(metavar="CELL", help="Index (0 to 15624), code or architecture of a cell."),
+    typer.Argument(metavar="CELL", help=CELL_HELP),
 ]
 DataRoot = Annotated[
-    Path | None, typer.Option(envvar="REBENCH_DATA", help="Folder of image data sets.")
+    Path | None, typer.Option(envvar="REBENCH_DATA", help="Folder of the image data sets.")
 ]
 Dataset = Annotated[
     str | None,
-    typer.Option(help="Data set (default: the only data set, or cifar10)."),
+    typer.Option(help="Data set (default: the only data set of the table, else cifar10)."),
 ]
 Draws = Annotated[
     int,
@@ -59,10 +63,14 @@ Draws = Annotated[
         min=0, max=MOST_DRAWS, help="Number of bootstrap draws, and of permutations for p-values."
     ),
 ]
-Epochs = Annotated[int | None, typer.Option(min=1, help="Number of epochs (default: the largest).")]
+Epochs = Annotated[
+    int | None,
+    typer.Option(min=1, help="Number of epochs of the trainings (default: the largest)."),
+]
 Force = Annotated[bool, typer.Option("--force", help="Replace existing files.")]
 PastRun = Annotated[
-    Path | None, typer.Option("--from", help="Earlier run; its times estimate those of the trials.")
+    Path | None,
+    typer.Option("--from", help="Earlier run folder; its records give estimates of times."),
 ]
 Published = Annotated[
     str | None,
@@ -70,12 +78,14 @@ Published = Annotated[
 ]
 Recipe = Annotated[
     str | None,
-    typer.Option(help="Recipe to select from a table of several recipes."),
+    typer.Option(help="Recipe to use, if the table has several."),
 ]
-RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of the run.")]
+RunFolder = Annotated[
+    Path, typer.Argument(metavar="RUN", help="Run folder, which `rebench submit` has made.")
+]
 RunOption = Annotated[
     Path | None,
-    typer.Option("--run", help="Folder of the run (default: runs/NAME next to the sweep)."),
+    typer.Option("--run", help="Run folder (default: runs/NAME next to NAME.toml)."),
 ]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of all random draws.")]
 Settings = Annotated[
@@ -83,26 +93,43 @@ Settings = Annotated[
     typer.Option(
         "--set",
         metavar="KEY=VALUE",
-        help="Value for a key of the sweep, such as slurm.partition=gpu, or a TOML file of values;"
-        " repeatable.",
+        help="Value that replaces a key of the sweep file, such as slurm.partition=gpu, or a TOML"
+        " file of such values; repeatable.",
+    ),
+]
+SomeSettings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Value for a key that a sweep file may have, such as skeleton.channels=4, or a TOML"
+        " file of such values; repeatable.",
     ),
 ]
 Split = Annotated[
     str | None,
-    typer.Option(help="Split of the accuracies (default: ori-test, or the largest test split)."),
+    typer.Option(
+        help="Images on which accuracy was measured (default: ori-test, the test set; a table "
+        "without it: x-test, else x-valid)."
+    ),
 ]
 TableName = Annotated[
     str,
     typer.Argument(
         metavar="TABLE",
-        help="Released table, run folder or file; NAME@RECIPE selects a recipe.",
+        help="Name in `rebench table list`, run folder or file; TABLE@RECIPE selects a recipe.",
     ),
 ]
 TrialsPerJob = Annotated[
-    int | None, typer.Option(min=1, help="Trials per job (default: chosen by their time).")
+    int | None,
+    typer.Option(min=1, help="Number of trials in a job (default: by their estimated times)."),
 ]
 TrustFolder = Annotated[
-    bool, typer.Option("--trust-folder", help="Accept a folder that other users can write to.")
+    bool,
+    typer.Option(
+        "--trust-folder",
+        help="Use spec.json of the run folder even if other users own it or can write to it.",
+    ),
 ]
 
 

@@ -42,19 +42,24 @@ def choices(
     against: Annotated[
         str | None,
         typer.Option(
-            help="Baseline: benchmark (the published table), or a recipe of the table such as mup "
-            "(default: the first that exists of nb201, fixed, the published table)."
+            help="What the recipes of TABLE are compared with: a recipe of TABLE, such as mup, or "
+            "benchmark for published accuracies (default: nb201, or fixed if TABLE lacks nb201; "
+            "and also published accuracies, if you give them)."
         ),
     ] = None,
     published: options.Published = None,
     split: options.Split = None,
     epochs: options.Epochs = None,
-    top: Annotated[str, typer.Option(help="Values of K in percent, comma-separated.")] = _ALL_TOP,
+    top: Annotated[
+        str,
+        typer.Option(help="Values of K, comma-separated: only the K % best cells are compared."),
+    ] = _ALL_TOP,
     by: Annotated[
         str,
         typer.Option(
-            help="Table that selects the top K %: benchmark (the first, or the baseline), "
-            "retrained (the other), either, or the name of a third table."
+            help="Ranking that selects the top K % in a comparison `A against B`: benchmark (that "
+            "of B), retrained (that of A), either (cells in the top K % of A or of B), or the name "
+            "of another table."
         ),
     ] = "benchmark",
     draws: options.Draws = 1000,
@@ -91,23 +96,24 @@ def rank(
     chosen: Choices,
     against_dataset: Annotated[
         str | None,
-        typer.Option(help="Data set of the second table, if it is not the first table's."),
+        typer.Option(help="Data set of the second TABLE, if it differs from that of the first."),
     ] = None,
     across: Annotated[
         Literal["recipes", "datasets"] | None,
         typer.Option(
-            metavar="KIND", help="Compare all `recipes` or all `datasets` of the table pairwise."
+            metavar="KIND", help="recipes or datasets: compare every two of them in TABLE."
         ),
     ] = None,
     figure: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Draw tau over K (with --across, the matrix) as PDF, SVG or PNG."
+            metavar="FILE",
+            help="Save a figure of tau over K, or with --across of all pairs (.pdf, .svg, .png).",
         ),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="With --across: name of the matrix's files, without a suffix."),
+        typer.Option(help="With --across: name of the files of the figure, without a suffix."),
     ] = None,
     force: options.Force = False,
     output: Annotated[
@@ -115,21 +121,22 @@ def rank(
         typer.Option(
             "--format",
             metavar="FORMAT",
-            help="table, csv, json, latex or md; csv and json contain all columns.",
+            help="table, csv, json, latex or md. csv and json contain all columns.",
         ),
     ] = "table",
     as_json: options.AsJson = False,
 ) -> None:
-    """Compare rankings of cells by Kendall's tau, with the agreement between seeds as the baseline.
+    """Compare rankings of the same cells by Kendall's tau, between recipes and between seeds.
 
-    Each row is one comparison at one K. tau is the agreement between recipes, and seed tau the
-    agreement between seeds of one recipe. The drop is seed tau minus tau. A small p means that
-    different seeds do not explain the drop.
+    Each row is one comparison on the K % best cells. tau is the agreement between two recipes, and
+    seed tau the agreement between two seeds of one recipe. The drop is seed tau minus tau. A small
+    p means that different seeds do not explain the drop.
 
-    With one table, every recipe is compared with the recipe nb201 of this table (without it: fixed)
-    and with the published table. A table with a single recipe shows its seed tau, and how many
-    cells cannot be separated from the best. With two tables, the second is compared with the first.
-    With --across, all recipes or data sets of a table are compared with each other.
+    With one table, every recipe is compared with the recipe nb201, or with the recipe fixed if the
+    table lacks nb201. If --published names published accuracies, every recipe is also compared with
+    them. For a table with a single recipe, seed tau is shown, and how many cells cannot be
+    separated from the best. With two tables, the second is compared with the first. With --across,
+    all recipes or data sets of a table are compared with each other.
 
     Example: rebench rank mini@fixed mini@topology --top 100,10
     """
@@ -164,14 +171,15 @@ def rank(
 def report(
     table: options.TableName,
     out: Annotated[
-        Path | None, typer.Option(help="Folder for the report (default: TABLE/report).")
+        Path | None,
+        typer.Option(help="Folder for the report (default: TABLE/report, or next to a file)."),
     ] = None,
     *,
     chosen: Choices,
     force: options.Force = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Write the comparisons of a run as a page: report.html, report.md and figures.
+    """Write the comparisons of `rebench rank TABLE` as report.html and report.md, with figures.
 
     Example: rebench report runs/my-sweep --out my-report
     """

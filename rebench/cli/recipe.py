@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 
-app = App(help="Show rules for the learning rate and the init.")
+app = App(help="Show recipes: rules for the learning rate and the initialisation.")
 
 
 @app.command("list")
@@ -49,16 +49,20 @@ def show(
     ],
     cell: options.CellName,
     dataset: Annotated[
-        str, typer.Option(help="Data set for recipes that measure a network.")
+        str,
+        typer.Option(
+            help="Data set with the classes of the network, and with the images from which some "
+            "recipes compute the learning rate."
+        ),
     ] = "digits",
     seed: options.Seed = 0,
-    assignments: options.Settings = None,
+    assignments: options.SomeSettings = None,
     everything: Annotated[
-        bool, typer.Option("--all", help="One row for each layer, not for each kind of layer.")
+        bool, typer.Option("--all", help="Show one row for each layer, not for each kind of layer.")
     ] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Show the learning rate of a cell, how it was computed, and the init of each kind of layer.
+    """Show the learning rate that a recipe gives a cell, and the initialisation of its layers.
 
     Example: rebench recipe show topology 1696 --set skeleton.channels=16
     """

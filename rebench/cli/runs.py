@@ -31,17 +31,20 @@ def submit(
         Path,
         typer.Argument(
             metavar="SWEEP|RUN",
-            help="TOML file of the sweep, or folder of a run to submit again.",
+            help="TOML file of the sweep, or run folder to submit again.",
         ),
     ],
     cluster: Annotated[
         str | None,
-        typer.Option(help="slurm, local or debug (default: slurm, or as last time)."),
+        typer.Option(
+            help="slurm, local (processes of this machine) or debug (in the foreground). Default: "
+            "slurm; for RUN, as last time."
+        ),
     ] = None,
     run: options.RunOption = None,
     assignments: options.Settings = None,
     accept_change: Annotated[
-        bool, typer.Option("--accept-change", help="Accept a sweep that has changed.")
+        bool, typer.Option("--accept-change", help="Continue a run although its sweep has changed.")
     ] = False,
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="Submit failed trials again.")
@@ -57,15 +60,17 @@ def submit(
         bool,
         typer.Option(
             "--no-preflight",
-            help="Skip the checks; also use nodes that are avoided after failed jobs.",
+            help="Skip the checks of data, time and memory. Also use nodes that were avoided after "
+            "failed jobs.",
         ),
     ] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Submit the pending and lost trials of a sweep; safe to repeat.
+    """Submit the trials of a sweep that still have to be trained; safe to repeat.
 
-    For the folder of a run, lost and pending trials are submitted with the settings of the last
-    submission. `rebench watch RUN --resubmit` repeats this until no trial is left.
+    A trial is one training. Trials that have a record, wait or run in a job, or failed are not
+    submitted. RUN is submitted with the settings of its last submission. `rebench watch RUN
+    --resubmit` repeats this until no trial is left.
 
     Example: rebench submit my-sweep.toml --cluster slurm
     """
@@ -180,11 +185,17 @@ def status(
     trials: Annotated[bool, typer.Option("--trials", help="List every trial.")] = False,
     state: Annotated[
         str | None,
-        typer.Option(help="List the trials in this state, such as failed."),
+        typer.Option(
+            help="List the trials in this state: done, diverged, running, queued, failed, lost or "
+            "pending."
+        ),
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Count the trials in each state, and show why trials failed or were lost.
+
+    A trial is lost if its job ended without a record of it, and pending if no job was given the
+    trial. `rebench submit RUN` submits both.
 
     Example: rebench status runs/my-sweep --state failed
     """
@@ -212,7 +223,7 @@ def watch(
     trust_folder: options.TrustFolder = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Show the status until no job runs or waits; exit with 1 if trials are missing then.
+    """Show the status until no job runs or waits; exit with 1 if a trial then has no record.
 
     With --json, only the last status is printed.
 
@@ -263,7 +274,7 @@ def logs(
     ] = 50,
     as_json: options.AsJson = False,
 ) -> None:
-    """Show the lines of logs about a trial, the latest job last.
+    """Show what jobs have printed about a trial, the latest job last.
 
     Example: rebench logs runs/my-sweep 0123456789abcdef
     """
@@ -286,11 +297,12 @@ def logs(
 def cancel(
     run: options.RunFolder,
     job: Annotated[
-        list[str] | None, typer.Option(help="Only this job, as in `rebench status`; repeatable.")
+        list[str] | None,
+        typer.Option(help="Number of a job in `rebench status`; repeatable (default: all)."),
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Cancel the live jobs of a run; `rebench submit RUN` resumes them.
+    """Cancel the waiting and running jobs of a run; `rebench submit RUN` resumes their trials.
 
     Example: rebench cancel runs/my-sweep
     """
@@ -310,7 +322,8 @@ def collect(
         bool,
         typer.Option(
             "--quarantine",
-            help="Move damaged and conflicting lines aside; their trials become pending.",
+            help="Move damaged and conflicting lines aside; `rebench submit` trains their trials "
+            "again.",
         ),
     ] = False,
     partial: Annotated[
@@ -318,9 +331,9 @@ def collect(
     ] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Build results.parquet and curves.parquet from the records of a run.
+    """Write the records of a run to results.parquet and curves.parquet.
 
-    If trials of the sweep have no record, the tables contain the others and the exit code is 1.
+    If some trials have no record, the tables contain the other trials, and the exit code is 1.
 
     Example: rebench collect runs/my-sweep
     """

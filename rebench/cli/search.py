@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 
-app = App(help="Run and compare NAS algorithms on any table.")
+app = App(help="Run and compare NAS algorithms on tables of accuracies.")
 
 # Images that networks are scored on, as in the papers of zero-cost proxies.
 _IMAGES: Final = 64
@@ -54,13 +54,16 @@ class Searching:
     recipe: options.Recipe = None
     epochs: Annotated[
         list[int] | None,
-        typer.Option(help="Epochs of a short training that is used; repeatable (default: all)."),
+        typer.Option(
+            help="Number of epochs after which algorithms see accuracies; repeatable (default: all "
+            "numbers in the table)."
+        ),
     ] = None
     fidelity: Annotated[
         Literal["runs", "curve"],
         typer.Option(
-            help="Short trainings of Hyperband and BOHB: separate runs with fewer epochs, or early "
-            "epochs of the full training (after 1/9 and 1/3 of it, or --epochs).",
+            help="Short trainings for Hyperband and BOHB. runs: separate trainings with fewer "
+            "epochs. curve: early epochs of the full training (default: after 1/9 and 1/3).",
         ),
     ] = "runs"
     on_test: Annotated[
@@ -69,18 +72,21 @@ class Searching:
     ] = False
     signal: Annotated[
         str | None,
-        typer.Option(help="Table whose accuracies the algorithms see; TABLE judges their answers."),
+        typer.Option(
+            help="Table whose accuracies the algorithms see. The cells that they find are judged "
+            "by TABLE."
+        ),
     ] = None
     times: Annotated[
         str | None,
-        typer.Option(help="Other table with training times, if this table has none."),
+        typer.Option(help="Table with training times, if TABLE has none."),
     ] = None
     trained: Annotated[
         Path | None,
         typer.Option(
             metavar="RUN",
-            help="Run with kept networks. Only their cells are searched, and predictors see scores "
-            "of these networks.",
+            help="Run folder with stored networks. Only the cells of these networks are searched. "
+            "Algorithms that predict accuracies get scores of these networks.",
         ),
     ] = None
 
@@ -112,7 +118,7 @@ class Spending:
     """Budget of an algorithm, in simulated seconds or in evaluations, not both."""
 
     seconds: Annotated[
-        float | None, typer.Option(help="Budget in simulated GPU-seconds.", min=1)
+        float | None, typer.Option(help="Budget in GPU-seconds, by the times in the table.", min=1)
     ] = None
     evaluations: Annotated[
         float | None,
@@ -164,7 +170,7 @@ def run(
     seed: options.Seed = 0,
     as_json: options.AsJson = False,
 ) -> None:
-    """Run one algorithm on a table; print its answers and their final accuracies.
+    """Run one algorithm on a table; print the cells that it finds and their accuracies.
 
     Example: rebench search run rea mini@topology --evaluations 20
     """
@@ -225,8 +231,8 @@ def compare_tables(
     reruns: Annotated[
         int,
         typer.Option(
-            help="Also search N copies of the table with redrawn noise, to show how much the "
-            "result depends on the training seeds.",
+            help="Also search N copies of the table, resampled as if trained with other seeds. "
+            "They show how much the result depends on the seeds.",
             min=0,
         ),
     ] = 0,
@@ -302,24 +308,26 @@ def proxies(
     cells: Annotated[int, typer.Option(help="Largest number of networks to score.", min=4)] = 200,
     images: Annotated[int, typer.Option(help="Number of images in the batch.", min=1)] = _IMAGES,
     images_of: Annotated[
-        str | None, typer.Option(help="Data set of the images (default: the table's).")
+        str | None, typer.Option(help="Data set of the images (default: that of the accuracies).")
     ] = None,
     trained: Annotated[
         Path | None,
         typer.Option(
-            metavar="RUN", help="Score the networks kept by this run; default of --proxy: all."
+            metavar="RUN",
+            help="Score the networks that this run has stored (without --proxy, by all scores).",
         ),
     ] = None,
-    assignments: options.Settings = None,
+    assignments: options.SomeSettings = None,
     data_root: options.DataRoot = None,
     seed: options.Seed = 0,
     as_json: options.AsJson = False,
 ) -> None:
-    """Rank the cells without training: parameters, FLOPs, path statistics; NASWOT and others.
+    """Compare scores that need no training (proxies) with the accuracies in a table.
 
-    Parameters and FLOPs are the baselines. With --proxy, a random sample of the cells is built,
-    initialised and scored on one batch of images; all proxies are then ranked on this sample.
-    With --trained, the networks that a run has kept are scored, for its first seed.
+    The numbers of parameters and FLOPs and path statistics are compared for all cells. With
+    --proxy, a random sample of the cells is built, initialised and scored on one batch of images.
+    All proxies are then compared on this sample. With --trained, the networks that a run has stored
+    are scored, for its first seed.
 
     Example: rebench search proxies mini@fixed --proxy naswot --cells 50
     """

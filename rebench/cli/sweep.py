@@ -30,7 +30,7 @@ _TEMPLATES: Final = Path(__file__).parents[1] / "launch" / "cluster_files"
 # Minimum number of epochs of a sweep -> released table with a similar seed tau.
 _NOISE: Final = {100: "nb201", 33: "mini-60ep@fixed", 1: "mini@fixed"}
 
-app = App(help="Write a sweep's file; list its trials and estimate its cost.")
+app = App(help="Write the file of a sweep (a list of trainings), or estimate its cost.")
 
 
 @app.command()
@@ -41,19 +41,19 @@ def new(
         typer.Option(
             "--for",
             metavar="MACHINE",
-            help="laptop, slurm-gpu or slurm-cpu (default: SLURM if it answers, else laptop).",
+            help="laptop, slurm-gpu or slurm-cpu (default: laptop, except where SLURM answers).",
         ),
     ] = None,
     cluster_files: Annotated[
         bool,
         typer.Option(
             "--cluster-files",
-            help="Also write examples for SLURM: a sweep in one job, a container.",
+            help="Also write one-job.sbatch (a sweep in one job) and rebench.def (a container).",
         ),
     ] = False,
     force: options.Force = False,
 ) -> None:
-    """Write a commented example of a sweep.
+    """Write an example of a sweep file, with comments.
 
     The example for a laptop trains 144 small networks in about a minute on two cores.
 
@@ -81,32 +81,35 @@ def plan(
     run: options.RunOption = None,
     assignments: options.Settings = None,
     trials: Annotated[
-        bool, typer.Option("--trials", help="List every trial instead of the cost.")
+        bool, typer.Option("--trials", help="List every trial, instead of the cost.")
     ] = False,
     past: options.PastRun = None,
     trials_per_job: options.TrialsPerJob = None,
     devices: Annotated[
-        str, typer.Option(metavar="N,N,...", help="Numbers of devices to estimate days for.")
+        str,
+        typer.Option(
+            metavar="N,N,...", help="Estimate the days that the sweep takes on N devices."
+        ),
     ] = "8,64,512",
     power: Annotated[
         float | None,
         typer.Option(
             metavar="DROP",
-            help="Print the power to detect a drop of DROP (seed tau minus tau) with the cells and"
-            " seeds of the sweep, and with more cells.",
+            help="Print how often `rebench rank` would detect a drop (seed tau minus tau) of this"
+            " size, for the cells and seeds of the sweep and for up to 16 times as many cells.",
         ),
     ] = None,
     like: Annotated[
         str | None,
         typer.Option(
             metavar="TABLE",
-            help="With --power: table with the seed tau (default: the released table with the"
-            " nearest number of epochs).",
+            help="With --power: table whose accuracies and seeds are simulated (default: a table of"
+            " rebench with a similar number of epochs).",
         ),
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Count a sweep's trials and skipped trials; estimate its cost, jobs, time and disk.
+    """Count the trainings (trials) of a sweep; estimate its jobs, time and disk space.
 
     Example: rebench sweep plan my-sweep.toml --set stack=3
     """

@@ -18,12 +18,12 @@ from rebench.nats.catalogue import PUBLISHED, SURFACES, fetchable
 
 __all__ = ["app", "export"]
 
-app = App(help="List, import, download and release tables.")
+app = App(help="List, import, download and publish tables of accuracies.")
 
 
 @app.command("list")
 def list_tables(as_json: options.AsJson = False) -> None:
-    """List the released tables, and the source of each.
+    """List the tables that come with rebench, and the source of each.
 
     Example: rebench table list
     """
@@ -45,14 +45,15 @@ def ingest(
         typer.Argument(
             metavar="SOURCE",
             help="Folder or .tar of NATS-Bench (NATS-tss-v1_0-*), a .csv or .parquet file, or the "
-            "folder of a --surface.",
+            "folder of the benchmark that --surface names.",
         ),
     ],
     out: Annotated[Path, typer.Option(help="Parquet file to write.")],
     surface: Annotated[
         str | None,
         typer.Option(
-            help=f"Benchmark with several learning rates in SOURCE: {', '.join(SURFACES)}."
+            help="Name of a benchmark with several learning rates, if SOURCE contains one: "
+            f"{' or '.join(SURFACES)}."
         ),
     ] = None,
     jobs: Annotated[
@@ -62,14 +63,15 @@ def ingest(
     epochs: Annotated[
         int | None,
         typer.Option(
-            min=1, help="For a file without epochs: epochs of all rows (default for means: 200)."
+            min=1,
+            help="For a file without this column: number of epochs of all rows (for means: 200).",
         ),
     ] = None,
     columns: Annotated[
         str | None,
         typer.Option(
             metavar="OURS=THEIRS,...",
-            help="For a file: other names of columns, such as index=arch_id,seed=run,"
+            help="For a file: names of its columns, such as index=arch_id,seed=run,"
             "accuracy=test_acc; accuracy=acc_* takes a column for each seed.",
         ),
     ] = None,
@@ -83,10 +85,11 @@ def ingest(
     force: options.Force = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Read files of NATS-Bench, or of accuracies at several learning rates, into one table.
+    """Import a benchmark, or a file of your accuracies, as a table.
 
-    An interrupted ingest of NATS-Bench resumes. A CSV or Parquet file needs the columns index,
-    dataset, split, epochs, seed and accuracy, or --columns, --dataset, --split and --epochs.
+    An interrupted import of NATS-Bench resumes. A CSV or Parquet file needs the columns index,
+    dataset, split, epochs, seed and accuracy. --columns names columns that are called otherwise.
+    --dataset, --split and --epochs replace missing columns.
 
     Example: rebench table ingest NATS-tss-v1_0-3ffb9-simple --out nats.parquet
     """
@@ -180,7 +183,7 @@ def release(
     force: options.Force = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Write a run's rows and curves as one table for others, with a digest of its records.
+    """Write the accuracies and curves of a run as a table to publish, with a digest.
 
     Example: rebench table release runs/mine --out my.parquet --title "My cells"
     """
@@ -242,10 +245,11 @@ def export(
         typer.Argument(
             metavar="FORMAT",
             help="nats: a folder that nats_bench.create(OUT, 'tss', fast_mode=True) opens, or one "
-            ".pickle.pbz2. nas-bench-201: a .pth that nas_201_api opens. syne-tune: a folder, a "
-            "tabular blackbox. naslib: a folder of pickles for NASLib's data folder. table: all "
-            "rows, .csv or .parquet. curves: every trial's curves, .csv. weights: a folder of the "
-            "networks that a run has saved, each checked against its record.",
+            ".pickle.pbz2. nas-bench-201: a .pth that nas_201_api opens. syne-tune: a folder with "
+            "a tabular blackbox. naslib: a folder of pickles for NASLib's data folder. table: a "
+            ".csv or .parquet of all rows. curves: a .csv with the accuracy and loss of every "
+            "trial after every epoch. weights: a folder with the networks that a run has stored, "
+            "each checked against its record.",
         ),
     ],
     table: options.TableName,
@@ -255,19 +259,23 @@ def export(
     epochs: Annotated[
         int | None,
         typer.Option(
-            min=1, help="For syne-tune and naslib: number of epochs (default: the longest)."
+            min=1, help="For syne-tune and naslib: number of epochs (default: the largest)."
         ),
     ] = None,
     impute: Annotated[
-        bool, typer.Option("--impute", help="For syne-tune: give missing seeds the mean.")
+        bool,
+        typer.Option(
+            "--impute",
+            help="For syne-tune: fill missing seeds of a cell with the mean of its others.",
+        ),
     ] = False,
     for_search: Annotated[
         bool,
         typer.Option(
             "--for-search",
-            help="For search scripts: use test accuracy where validation accuracy is missing, "
-            "times of nb201 where times are, the longest training for 12 epochs. OUT.about.json "
-            "has a list.",
+            help="Fill gaps for search scripts: missing validation accuracies by test accuracies, "
+            "missing times by those of nb201, missing trainings of 12 or 200 epochs by the "
+            "longest. OUT.about.json lists them.",
         ),
     ] = False,
     dataset_as: Annotated[
@@ -285,7 +293,7 @@ def export(
 ) -> None:
     """Write a table in the format of another program.
 
-    With --published, cells that were not re-trained are filled in from that table.
+    With --published, accuracies of cells that TABLE lacks are taken from the published table.
 
     Example: rebench export nats runs/my-sweep@topology --out re-trained
     """

@@ -27,10 +27,12 @@ __all__ = ["train"]
 def train(
     cell: options.CellName,
     dataset: Annotated[str, typer.Option(help="Name in `rebench data list`.")] = "cifar10",
-    split: Annotated[str, typer.Option(help="Split of the data set.")] = "full",
+    split: Annotated[
+        str, typer.Option(help="full, or a part of the images to train on, such as valid.")
+    ] = "full",
     recipe: Annotated[
         list[str] | None,
-        typer.Option(help="Recipe; repeatable (default: nb201)."),
+        typer.Option(help="Recipe, as in `rebench recipe list`; repeatable (default: nb201)."),
     ] = None,
     seed: Annotated[
         list[int] | None,
@@ -39,24 +41,29 @@ def train(
     epochs: Annotated[
         int, typer.Option(min=1, max=100_000, help="Number of epochs; the benchmark has 200 or 12.")
     ] = 200,
-    assignments: options.Settings = None,
+    assignments: options.SomeSettings = None,
     device: Annotated[str, typer.Option(help="Device: auto, cpu, cuda or cuda:N.")] = "auto",
     checkpoint_dir: Annotated[Path | None, typer.Option(help="Folder for checkpoints.")] = None,
     keep: Annotated[
-        Path | None, typer.Option(help="Folder to keep the trained networks in.")
+        Path | None, typer.Option(help="Folder in which the trained networks are stored.")
     ] = None,
     longer: Annotated[
         int | None,
-        typer.Option(min=1, help="Train the networks in --keep for N epochs after their --epochs."),
+        typer.Option(
+            min=1,
+            help="Train stored networks for N more epochs. Name their folder with --keep, and the "
+            "epochs that they have with --epochs.",
+        ),
     ] = None,
     data_root: options.DataRoot = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Train one trial, or several recipes and seeds of one cell, and print the records.
+    """Train one cell, with one or several recipes and seeds, and print the results.
 
     With --checkpoint-dir, Ctrl-C stops after the current step, and the same command resumes.
-    --longer starts a new schedule with the kept weights. To use the momentum too, train first with
-    --set train.keep=state, and add --set start.what=state to the command with --longer.
+    --longer continues networks that an earlier command has stored with --keep. The learning-rate
+    schedule starts again. The momentum starts at 0, except if the first command has --set
+    train.keep=state and the second has --set start.what=state.
 
     Example: rebench train 11 --dataset digits --set skeleton.channels=4
     """
