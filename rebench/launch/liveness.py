@@ -148,7 +148,7 @@ NOT_SENT: Final = JobState("NOT SENT")
 
 
 def submitter_lives(owner_file: Path, owner: ProcessMark | None) -> bool:
-    """Return whether the owner of a submission is alive; without an owner's file it is None."""
+    """Return whether the owner of a submission is alive; `owner` is None if it has no file yet."""
     if owner is None:
         return _age_s(owner_file.parent) <= _NAMELESS_S
     seen = runs(owner)

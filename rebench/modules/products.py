@@ -139,9 +139,9 @@ class Products:
         return _Scale(one.root, power, min(one.means, two.means))
 
     def _uncentred(self, i: int, root: int) -> int:
-        """Return the value before its mean was subtracted, or the value itself if this is no mean.
+        """Return the value before its mean was subtracted, or the value itself if none was.
 
-        Views between the two are skipped.
+        The subtraction is also found if unary steps follow it. The search ends at step `root`.
         """
         before = i
         while i != root and (i in self._centred or self.steps[i].kind in UNARY):
