@@ -74,6 +74,8 @@ def query(
         print_rows(rows, as_json=as_json)
         return
     table, cell = _in_order(table, cell)
+    if cell is None and table.isdigit():
+        raise InputError(f"name a table too, such as `rebench query nb201 {table}`")
     if cell is None:
         raise InputError("name a CELL (an index, a code or an architecture string) or give --sql")
     index = cell_index(cell)

@@ -34,6 +34,7 @@ JAHS = "jahs-bench-201"
         ("cells export cells.csv", "missing option '--out'"),
         ("query mini 11 --recip x", "--recipe"),
         ("query mini", "name a CELL"),
+        ("query 11", "name a table too, such as `rebench query nb201 11`"),
         ("query mini 99999", "index is a whole number in 0..15624, got 99999"),
         ("query mini x --all", "not a cell: got 'x', expected an index (0 to 15624), a code ("),
         ("query mini 11 --dataset cifar", "unknown data set 'cifar' of mini; valid: cifar10-jpeg"),
