@@ -114,7 +114,7 @@ class Cell(Graph):
 
     @property
     def rank(self) -> int:
-        """Position in the product of operations, before the benchmark shuffles it."""
+        """Position in the list of all combinations of operations, before it is shuffled."""
         return functools.reduce(lambda rank, op: 5 * rank + op, self.ops, 0)
 
     @property

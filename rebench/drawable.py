@@ -16,7 +16,7 @@ __all__ = ["Drawable"]
 
 
 class Drawable:
-    """Result with a figure in `rebench.report.figures`; its text gives the finding."""
+    """Result with a figure in `rebench.report.figures`; `str(result)` gives the finding."""
 
     __slots__ = ()
 

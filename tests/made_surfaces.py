@@ -13,7 +13,7 @@ SEEDS = (1, 2, 3)
 
 
 def some_cells(n=60, seed=0):
-    """Return indices of `n` cells with a path, each from another functional class."""
+    """Return indices of `n` cells with a path to the output; no two compute the same function."""
     space = compile_space()
     first = np.flatnonzero((space.functional_class == np.arange(len(space))) & (space.n_paths > 0))
     return np.sort(np.random.default_rng(seed).permutation(first)[:n])

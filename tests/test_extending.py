@@ -55,7 +55,7 @@ def _append(path: Path, text: str) -> None:
 
 @pytest.fixture(scope="module")
 def extended(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the project, with the blocks of the page in the files that the page names."""
+    """A copy of the project; each code block of `extend.md` is in the file that the page names."""
     root = tmp_path_factory.mktemp("extended")
     for name in COPIED:
         if (PROJECT / name).is_dir():

@@ -44,7 +44,7 @@ def _measured() -> dict[str, Any]:
 
 
 def searched(table: str | None = None) -> Any:
-    """Return the facts of the measurement, or a table's final accuracies by algorithm."""
+    """Return a table's final accuracies by algorithm; without a table, the stored measurements."""
     if table is None:
         return _measured()
     rows = [row for row in _measured()["rows"] if row["table"] == table]

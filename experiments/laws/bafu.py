@@ -75,10 +75,12 @@ def measure_feature_updates(
         actual: also take the step and measure its whole update; costs one more forward pass.
 
     Returns:
-        One row per feature: `sensitivity`, `contributions` (of the weights before it), `formula`
-        (their product), `aligned` and `full` (rms of the first-order update, its aligned part and
-        whole), `cosine` (alignment), with `actual_aligned` and `actual_full` if asked; attrs
-        `loss_drop` (first order).
+        One row per feature, with these columns (definitions at the top of this module):
+        `sensitivity`; `contributions`: loss drop by the weights before the feature; `formula`: the
+        product of both, which predicts `aligned` at a cut; `full`: rms of the first-order update;
+        `aligned`: rms of its part along minus the loss gradient; `cosine`: `aligned / full`. With
+        `actual`, `actual_aligned` and `actual_full` are the same of the whole update. The
+        attribute `loss_drop` is the sum of all contributions.
     """
     net = copy.deepcopy(net)
     parameters = _trained(net, rates)

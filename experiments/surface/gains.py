@@ -134,10 +134,12 @@ def single_rates(
 ) -> pd.DataFrame:
     """Return tau of the ranking at `reference` and the ranking at each other rate for all cells.
 
-    A rate that trains all cells badly also changes their ranking. Compare recipes with this table.
+    A rate that trains all cells badly also changes their ranking. So the change by a recipe is to
+    be compared with the changes in this table.
 
     Returns:
-        A row per rate: `rate`, `accuracy` (mean over cells), `at_k`'s and `of_most`'s keys.
+        A row per rate: `rate`, `accuracy` (mean over cells), and the keys of the dicts that the
+        functions `at_k` (tau, seed tau, drop) and `of_most` (an interval of the drop) return.
     """
     start = surface.column(reference)
     sample = resampled(np.arange(len(surface.cells)), draws, rng)

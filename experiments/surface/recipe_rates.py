@@ -82,7 +82,7 @@ def measured_rates(surface: Surface, table: pd.DataFrame) -> dict[str, Floats]:
 
 
 def effective_rate(surface: Surface, table: pd.DataFrame, label: str) -> float:
-    """Return the effective rate of a recipe at the first step: the geometric mean over runs.
+    """Return the effective rate at the first step of recipe `label`: geometric mean over cells.
 
     Larger weights before batch normalisation act like a smaller rate (`init_rate_factor`). NaN if
     the recipe has a rate for each layer, if the table lacks the size of the networks, or if the

@@ -154,7 +154,8 @@ def _top_tau(first: Ints, second: Ints, sizes: Ints, either: bool) -> tuple[Floa
     tied_b = np.empty_like(tied_a)
     np.put_along_axis(tied_b, sequence[::-1].astype(np.intp), _equals_before(b_ordered[::-1]), 0)
 
-    # Concordant: earlier elements that are better in b, minus those that are tied in a.
+    # For each element, count the earlier elements (better or equal in a) that are better in b.
+    # Subtract those that are tied in a: the other elements form concordant pairs with this one.
     concordant = _smaller_before(sequence) - (tied_a - tied_both)
     score = 2 * concordant + tied_a + tied_b - tied_both
 

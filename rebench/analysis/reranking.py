@@ -128,12 +128,12 @@ class Reranking(Drawable):
 
     @property
     def tau(self) -> float:
-        """Return tau between runs of both tables with different seeds, at the largest K."""
+        """Return tau between runs of both tables with different seeds, for the largest top K %."""
         return float(self._whole["tau"])
 
     @property
     def seed_tau(self) -> float:
-        """Return tau between runs of one recipe with different seeds, at the largest K."""
+        """Return tau between runs of one recipe with different seeds, for the largest top K %."""
         return float(self._whole["seed_tau"])
 
     @property

@@ -91,8 +91,8 @@ class Recipe(abc.ABC):
     name: ClassVar[str]
     summary: ClassVar[str]
     paper: ClassVar[str]
-    # Input of the rule: the graph only, the network too, or one batch as well. For network and
-    # batch, call `measure` on the initialised network before training.
+    # Input of the rule: only the graph, also the network, or also a batch. In the last two cases,
+    # training calls `measure` on the initialised network before its first step.
     needs: ClassVar[Needs] = "graph"
     # Whether layers can have different rates, so that no single rate describes the network.
     rates_by_layer: ClassVar[bool] = False

@@ -1,9 +1,12 @@
 """Feature speed control (Chizat & Netrapalli): every layer reduces the loss by the same amount.
 
-The init normalises the forward pass, N(0, 2 / (d fan_in)) with d the target's live in-degree, and
-the backward pass. The readout is N(0, s^2) with ``s = 1 / (fan_in (1 - 1/classes)^(1/2))``. The
-last feature then has sensitivity ``1 / (m ||b||_rms) = 1``: a step that lowers the loss by eta_0
-moves this feature by at least eta_0. On one batch, each of L layers gets the rate
+The init is N(0, 2 / (d fan_in)). Here d is the number of edges into the target vertex that carry a
+signal. This normalises the forward pass. The readout normalises the backward pass: it is N(0, s^2)
+with ``s = 1 / (fan_in (1 - 1/classes)^(1/2))``. The sensitivity of a feature is
+``1 / (m ||b||_rms)``, with m its number of values and b the gradient of the loss with respect to
+them. It is the smallest rms change of the feature that lowers the loss by 1, to first order. With
+this readout, the sensitivity of the last feature is 1: a step that lowers the loss by eta_0 moves
+this feature by at least eta_0. On one batch, each of L layers gets the rate
 ``eta_l = eta_0 / (L ||grad_l||^2)``. To first order, a step of gradient descent lowers the loss by
 eta_0, each layer by eta_0 / L. With `refresh`, the rates are measured again every epoch.
 

@@ -139,7 +139,7 @@ def pack(
         full = count >= (trials_per_job or math.inf)
         if trials_per_job is None:
             full = seconds + time > usable or packed + time / 2 > (len(jobs) + 1) * share
-            # The number of jobs must reach the number of jobs that can run at once.
+            # Close the job if `least` jobs could not be reached otherwise, with one group each.
             full |= len(groups) - at < least - len(jobs)
         if current and full:
             jobs.append(Job(tuple(current), seconds))

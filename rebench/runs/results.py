@@ -171,7 +171,7 @@ def quarantine(run: Path, finished: FinishedTrials) -> int:
 
 
 def _set_aside(run: Path) -> tuple[set[str], list[str]]:
-    """Return the digests of quarantined lines, and problems of their list."""
+    """Return the digests of quarantined lines, and the problems in the file that lists them."""
     digests, problems = set(), []
     try:
         for number, line in enumerate(read_file(run / _QUARANTINE).splitlines(), 1):

@@ -231,7 +231,7 @@ class Chaos:
         return 0 if done.returncode else sweep.size - json.loads(done.stdout)[0]["trials"]
 
     def _bring_to_its_end(self, sweep: Sweep) -> None:
-        """Keep an owner running until all trials are done and no job is left."""
+        """Restart the owner when it ends, until all trials are done and no job is left."""
         deadline = time.monotonic() + PATIENCE_S
         while not (done := _is_done(sweep)) or sweep.jobs("PENDING,RUNNING,COMPLETING"):
             if time.monotonic() > deadline:

@@ -121,7 +121,8 @@ def _degree(network, name, end=0):
 def test_terms_that_only_one_sum_reads_are_counted_together(tracer: str):
     network = _read(lambda net, x: net.a(x) + net.b(x) + torch.relu(net.c(x)), tracer=tracer)
     assert [_degree(network, f"{name}.weight") for name in "abc"] == [3, 3, 3]
-    # Where the inner sum is read again, it is a separate vertex.
+    # Here c also reads the inner sum y. So y is a vertex of its own and is not merged into the
+    # outer sum: each has two terms.
     network = _read(lambda net, x: (y := net.a(x) + net.b(x)) + net.c(y), tracer=tracer)
     assert [_degree(network, f"{name}.weight") for name in "abc"] == [2, 2, 2]
     assert _degree(network, "c.weight", end=1) == 2

@@ -77,7 +77,7 @@ NETWORKS = {
 
 
 def _factors(mup, make):
-    """Return the package's factor on the rate of every parameter, with the readout's multiplier."""
+    """Return the factor of the package `mup` on each rate, including that of its readout."""
     networks = [make(width) for width in (WIDTH, BASE, DELTA)]
     for network in networks:
         network.readout = mup.MuReadout(network.readout.in_features, network.readout.out_features)

@@ -47,6 +47,7 @@ def test_topology_scales_the_rate_by_the_cubed_depths_of_all_paths(depth: int):
     plan = rebench.plan(mlp(depth=depth), X, base=mlp(depth=1), base_lr=0.2)
     assert plan.learning_rate == pytest.approx(0.2 * depth**-1.5)
     # By hand: 1, 3, 3 and 1 paths have 1, 2, 3 and 4 layers; the base has one path with one layer.
+    # The rate is divided by the root of the sum over paths of their cubed numbers of layers.
     dense = rebench.plan(DenseNet(), IMAGES, base_lr=0.2, base=DenseNet(layers=0))
     assert dense.learning_rate == pytest.approx(0.2 / math.sqrt(1 + 3 * 8 + 3 * 27 + 64))
 
@@ -193,7 +194,8 @@ def test_init_has_the_deviation_of_the_plan():
         parameter = network.get_parameter(row.name)
         if row.paths is not None:
             assert parameter.std().item() == pytest.approx(row.std, rel=0.15)
-    # The branch's last convolution goes into a sum of two; the readout is mean-field.
+    # The last convolution of a branch goes into a sum of two terms, so its variance is halved.
+    # The standard deviation of the readout is 2 / fan_in (mean-field).
     named = rows(plan)
     assert named["blocks.0.conv1.weight"].std == pytest.approx(math.sqrt(2 / 144))
     assert named["blocks.0.conv2.weight"].std == pytest.approx(math.sqrt(1 / 144))

@@ -156,7 +156,8 @@ def test_computed_edges_equal_brute_force_over_all_cells():
     into = {1: [(1, 0)], 2: [(2, 0), (2, 1)], 3: [(3, 0), (3, 1), (3, 2)]}
     for cell in all_cells():
         op_of = dict(zip(EDGES, cell.ops, strict=True))
-        # A convolution of zeros gives its bias, so its target has a value; a pool's has none.
+        # A bias can make the output of a convolution of zeros nonzero. The pool of zeros is zero.
+        # `valued` are the vertices that are not always zero.
         valued = {0}
         for target in (1, 2, 3):
             ops = [(source, op_of[target, source]) for _, source in into[target]]
