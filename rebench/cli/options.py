@@ -109,8 +109,8 @@ SomeSettings = Annotated[
 Split = Annotated[
     str | None,
     typer.Option(
-        help="Images on which accuracy was measured (default: ori-test, the test set; a table "
-        "without it: x-test, else x-valid)."
+        help="Images on which accuracy was measured (default: ori-test, the whole test set; else "
+        "x-test, a half of it; else x-valid, the validation images)."
     ),
 ]
 TableName = Annotated[

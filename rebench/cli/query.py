@@ -37,7 +37,9 @@ def query(
     dataset: options.Dataset = None,
     split: options.Split = None,
     epochs: options.Epochs = None,
-    recipe: options.Recipe = None,
+    recipe: Annotated[
+        str | None, typer.Option(help="Show only this recipe (default: all recipes of the table).")
+    ] = None,
     published: options.Published = None,
     everything: Annotated[
         bool, typer.Option("--all", help="Show every data set, split and number of epochs.")
@@ -56,8 +58,9 @@ def query(
 
     With --published, they are compared with the published accuracies of the cell.
 
-    All intervals are 95 % intervals. That of a mean uses Student's t, that of a difference Welch's
-    t, and that of a rank the differences between seeds. A cell may be the best if the interval of
+    All intervals are 95 % intervals. The interval of a mean is Student's t interval, and the
+    interval of a difference is Welch's. The interval of a rank follows from the variation of the
+    accuracies between seeds. A cell may be the best if the interval of
     its rank begins at 1.
 
     Example: rebench query mini 1696

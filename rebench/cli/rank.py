@@ -57,9 +57,9 @@ def choices(
     by: Annotated[
         str,
         typer.Option(
-            help="Ranking that selects the top K % in a comparison `A against B`: benchmark (that "
-            "of B), retrained (that of A), either (cells in the top K % of A or of B), or the name "
-            "of another table."
+            help="Ranking that selects the K % best cells in a comparison `A against B`, such as "
+            "`topology against nb201`. benchmark: ranking B, published or not. retrained: ranking "
+            "A. either: cells in the top K % of A or of B. TABLE: another table."
         ),
     ] = "benchmark",
     draws: options.Draws = 1000,
@@ -113,7 +113,10 @@ def rank(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="With --across: name of the files of the figure, without a suffix."),
+        typer.Option(
+            help="With --across, instead of --figure: save the figure as OUT.pdf, OUT.svg and "
+            "OUT.png."
+        ),
     ] = None,
     force: options.Force = False,
     output: Annotated[
@@ -172,7 +175,10 @@ def report(
     table: options.TableName,
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder for the report (default: TABLE/report, or next to a file)."),
+        typer.Option(
+            help="Folder for the report (default: RUN/report for a run folder; NAME-report next to "
+            "a file NAME.csv; NAME-report in the current folder for the name of a table)."
+        ),
     ] = None,
     *,
     chosen: Choices,

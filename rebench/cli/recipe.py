@@ -51,8 +51,8 @@ def show(
     dataset: Annotated[
         str,
         typer.Option(
-            help="Data set with the classes of the network, and with the images from which some "
-            "recipes compute the learning rate."
+            help="Data set for which the network is built: it has one output for each class. Some "
+            "recipes compute the learning rate from its images."
         ),
     ] = "digits",
     seed: options.Seed = 0,

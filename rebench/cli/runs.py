@@ -68,9 +68,10 @@ def submit(
 ) -> None:
     """Submit the trials of a sweep that still have to be trained; safe to repeat.
 
-    A trial is one training. Trials that have a record, wait or run in a job, or failed are not
-    submitted. RUN is submitted with the settings of its last submission. `rebench watch RUN
-    --resubmit` repeats this until no trial is left.
+    A trial is one training. A trial is not submitted if it has a record, or if a job that waits or
+    runs has it. A failed trial is submitted only with --retry-failed. RUN is submitted with the
+    settings of its last submission. `rebench watch RUN --resubmit` repeats this until no trial is
+    left.
 
     Example: rebench submit my-sweep.toml --cluster slurm
     """

@@ -56,14 +56,15 @@ class Searching:
         list[int] | None,
         typer.Option(
             help="Number of epochs after which algorithms see accuracies; repeatable (default: all "
-            "numbers in the table)."
+            "numbers in the table; for --fidelity curve, see there)."
         ),
     ] = None
     fidelity: Annotated[
         Literal["runs", "curve"],
         typer.Option(
             help="Short trainings for Hyperband and BOHB. runs: separate trainings with fewer "
-            "epochs. curve: early epochs of the full training (default: after 1/9 and 1/3).",
+            "epochs. curve: one training, seen after each number of --epochs, or else after 1/9, "
+            "1/3 and all of its epochs.",
         ),
     ] = "runs"
     on_test: Annotated[
@@ -86,7 +87,7 @@ class Searching:
         typer.Option(
             metavar="RUN",
             help="Run folder with stored networks. Only the cells of these networks are searched. "
-            "Algorithms that predict accuracies get scores of these networks.",
+            f"The algorithm predictor also sees their scores ({', '.join(NET_PROXIES)}).",
         ),
     ] = None
 

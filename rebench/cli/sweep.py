@@ -95,16 +95,18 @@ def plan(
         float | None,
         typer.Option(
             metavar="DROP",
-            help="Print how often `rebench rank` would detect a drop (seed tau minus tau) of this"
-            " size, for the cells and seeds of the sweep and for up to 16 times as many cells.",
+            help="Print the probability that `rebench rank` detects a drop of this size with the"
+            " cells and seeds of the sweep. The drop is seed tau minus tau. Also print it for up to"
+            " 16 times as many cells.",
         ),
     ] = None,
     like: Annotated[
         str | None,
         typer.Option(
             metavar="TABLE",
-            help="With --power: table whose accuracies and seeds are simulated (default: a table of"
-            " rebench with a similar number of epochs).",
+            help="With --power: table with several seeds. The simulated cells have its accuracies"
+            " and its variation between seeds (default: a table of rebench with a similar number of"
+            " epochs).",
         ),
     ] = None,
     as_json: options.AsJson = False,

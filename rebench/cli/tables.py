@@ -244,12 +244,12 @@ def export(
         Format,
         typer.Argument(
             metavar="FORMAT",
-            help="nats: a folder that nats_bench.create(OUT, 'tss', fast_mode=True) opens, or one "
-            ".pickle.pbz2. nas-bench-201: a .pth that nas_201_api opens. syne-tune: a folder with "
-            "a tabular blackbox. naslib: a folder of pickles for NASLib's data folder. table: a "
-            ".csv or .parquet of all rows. curves: a .csv with the accuracy and loss of every "
-            "trial after every epoch. weights: a folder with the networks that a run has stored, "
-            "each checked against its record.",
+            help="nats: a folder that nats_bench.create(OUT, 'tss', fast_mode=True) opens, or a "
+            "single file if OUT ends in .pickle.pbz2. nas-bench-201: a .pth that nas_201_api "
+            "opens. syne-tune: a folder with a tabular blackbox. naslib: a folder of pickles for "
+            "NASLib's data folder. table: a .csv or .parquet of all rows. curves: a .csv with the "
+            "accuracy and loss of every trial after every epoch. weights: a folder with the "
+            "networks that a run has stored, each checked against its record.",
         ),
     ],
     table: options.TableName,
@@ -273,9 +273,9 @@ def export(
         bool,
         typer.Option(
             "--for-search",
-            help="Fill gaps for search scripts: missing validation accuracies by test accuracies, "
-            "missing times by those of nb201, missing trainings of 12 or 200 epochs by the "
-            "longest. OUT.about.json lists them.",
+            help="Fill gaps for search scripts. Test accuracies replace missing validation "
+            "accuracies. Times of nb201 replace missing training times. The longest training "
+            "replaces missing trainings of 12 or 200 epochs. OUT.about.json lists what was filled.",
         ),
     ] = False,
     dataset_as: Annotated[

@@ -28,7 +28,12 @@ def train(
     cell: options.CellName,
     dataset: Annotated[str, typer.Option(help="Name in `rebench data list`.")] = "cifar10",
     split: Annotated[
-        str, typer.Option(help="full, or a part of the images to train on, such as valid.")
+        str,
+        typer.Option(
+            help="full: train on all training images. valid (of cifar10: cifar10-valid): train on "
+            "half of them; the other half is for validation. halved (cifar100 and ImageNet16-120): "
+            "as full, but half of the test set is for validation."
+        ),
     ] = "full",
     recipe: Annotated[
         list[str] | None,
@@ -51,8 +56,8 @@ def train(
         int | None,
         typer.Option(
             min=1,
-            help="Train stored networks for N more epochs. Name their folder with --keep, and the "
-            "epochs that they have with --epochs.",
+            help="Train stored networks for N more epochs. --keep names their folder, and --epochs "
+            "the number of epochs that they are already trained for.",
         ),
     ] = None,
     data_root: options.DataRoot = None,
@@ -62,8 +67,9 @@ def train(
 
     With --checkpoint-dir, Ctrl-C stops after the current step, and the same command resumes.
     --longer continues networks that an earlier command has stored with --keep. The learning-rate
-    schedule starts again. The momentum starts at 0, except if the first command has --set
-    train.keep=state and the second has --set start.what=state.
+    schedule starts again, and the momentum starts at 0. To continue with the stored momentum, give
+    --set train.keep=state to the earlier command, and --set start.what=state to the command with
+    --longer.
 
     Example: rebench train 11 --dataset digits --set skeleton.channels=4
     """
