@@ -42,9 +42,9 @@ def choices(
     against: Annotated[
         str | None,
         typer.Option(
-            help="What the recipes of TABLE are compared with: a recipe of TABLE, such as mup, or "
-            "benchmark for published accuracies (default: nb201, or fixed if TABLE lacks nb201; "
-            "and also published accuracies, if you give them)."
+            help="Recipe of TABLE with which the others are compared, such as mup. The word "
+            "benchmark: compare with the accuracies of --published. Default: nb201 (fixed if TABLE "
+            "lacks it), and also --published if it is given."
         ),
     ] = None,
     published: options.Published = None,
@@ -108,7 +108,7 @@ def rank(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Save a figure of tau over K, or with --across of all pairs (.pdf, .svg, .png).",
+            help="Save a figure (.pdf, .svg or .png) of tau over K; with --across, of all pairs.",
         ),
     ] = None,
     out: Annotated[

@@ -63,8 +63,8 @@ class Searching:
         Literal["runs", "curve"],
         typer.Option(
             help="Short trainings for Hyperband and BOHB. runs: separate trainings with fewer "
-            "epochs. curve: one training, seen after each number of --epochs, or else after 1/9, "
-            "1/3 and all of its epochs.",
+            "epochs. curve: one training, seen after the numbers of epochs in --epochs. Without "
+            "--epochs: after 1/9, 1/3 and all of its epochs.",
         ),
     ] = "runs"
     on_test: Annotated[
@@ -87,7 +87,7 @@ class Searching:
         typer.Option(
             metavar="RUN",
             help="Run folder with stored networks. Only the cells of these networks are searched. "
-            f"The algorithm predictor also sees their scores ({', '.join(NET_PROXIES)}).",
+            f"The algorithm `predictor` also sees scores of them ({', '.join(NET_PROXIES)}).",
         ),
     ] = None
 

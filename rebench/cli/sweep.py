@@ -95,17 +95,17 @@ def plan(
         float | None,
         typer.Option(
             metavar="DROP",
-            help="Print the probability that `rebench rank` detects a drop of this size with the"
-            " cells and seeds of the sweep. The drop is seed tau minus tau. Also print it for up to"
-            " 16 times as many cells.",
+            help="Simulate tables, and print the probability that `rebench rank` detects a drop of"
+            " this size with the cells and seeds of the sweep, and with up to 16 times as many"
+            " cells. The drop is seed tau minus tau.",
         ),
     ] = None,
     like: Annotated[
         str | None,
         typer.Option(
             metavar="TABLE",
-            help="With --power: table with several seeds. The simulated cells have its accuracies"
-            " and its variation between seeds (default: a table of rebench with a similar number of"
+            help="With --power: table with several seeds. The simulation uses its accuracies and"
+            " its variation between seeds (default: a table of rebench with a similar number of"
             " epochs).",
         ),
     ] = None,

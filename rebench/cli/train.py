@@ -30,8 +30,8 @@ def train(
     split: Annotated[
         str,
         typer.Option(
-            help="full: train on all training images. valid (of cifar10: cifar10-valid): train on "
-            "half of them; the other half is for validation. halved (cifar100 and ImageNet16-120): "
+            help="full: train on all training images. valid: train on half of them; the other half "
+            "is for validation (for cifar10, the benchmark calls this cifar10-valid). halved (cifar100 and ImageNet16-120): "
             "as full, but half of the test set is for validation."
         ),
     ] = "full",
