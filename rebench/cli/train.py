@@ -31,8 +31,8 @@ def train(
         str,
         typer.Option(
             help="full: train on all training images. valid: train on half of them; the other half "
-            "is for validation (for cifar10, the benchmark calls this cifar10-valid). halved (cifar100 and ImageNet16-120): "
-            "as full, but half of the test set is for validation."
+            "is for validation (for cifar10, the benchmark calls this cifar10-valid). halved "
+            "(cifar100 and ImageNet16-120): as full, but half of the test set is for validation."
         ),
     ] = "full",
     recipe: Annotated[
