@@ -37,7 +37,7 @@ def test_nothing_known_is_a_guess_of_the_device(tmp_path, monkeypatch):
     assert _times(tmp_path, 'cpu"\ncpus_per_task = 4\ncomment = "').per_gflop_s == 3 / 120
     for device in ("cpu", "auto"):
         here = _times(tmp_path, device, here=True)
-        assert "this machine multiplies" in here.source
+        assert "the speed of this machine" in here.source
         # A small network's layer takes no less than tens of microseconds on any CPU.
         assert 1e-5 < here.per_layer_s < 1.0
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
