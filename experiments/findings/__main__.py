@@ -30,9 +30,8 @@ __all__ = ["PAGES", "filled", "main"]
 
 _HERE: Final = Path(__file__).parent
 _DOCS: Final = _HERE.parents[1] / "docs"
-PAGES: Final = {
-    name: _DOCS / "explanation" / f"{name}.md" for name in ("findings", "noise", "algorithms")
-}
+_NAMES: Final = ("findings", "findings-details", "noise", "algorithms")
+PAGES: Final = {name: _DOCS / "explanation" / f"{name}.md" for name in _NAMES}
 _FIGURES: Final = {"noise-seeds": draw_seeds, "noise-procedures": draw_procedures}
 _INTERVAL: Final = re.compile(r"\(-?\d+\.\d+ to -?\d+\.\d+\)")
 

@@ -91,6 +91,21 @@ def test_no_result_is_typed_into_a_template(name):
     assert set(re.findall(r"\d+\.\d+", text)) <= GIVEN
 
 
+def test_both_pages_of_findings_have_the_same_claims():
+    claims = [
+        re.findall(r"^\| (\d+) \|", pages.PAGES[name].read_text(), re.MULTILINE)
+        for name in ("findings", "findings-details")
+    ]
+    assert claims[0] == claims[1] == [str(number) for number in range(1, 21)]
+
+
+def test_first_page_of_findings_is_short():
+    """At most 1,200 words next to its tables."""
+    lines = pages.PAGES["findings"].read_text().splitlines()
+    words = [word for line in lines if not line.startswith("|") for word in line.split()]
+    assert len(words) <= 1200
+
+
 def test_nothing_is_said_of_experiments_that_run():
     """The templates name plan F, but none of its tables."""
     text = "".join(path.read_text() for path in FOLDER.glob("*.jinja"))

@@ -91,7 +91,7 @@ def test_every_scaling_keeps_what_it_promises():
     ("scaling", "limit", "said"), [("mean-field", -1.5, -1.49), ("FSC", -2, -1.93)]
 )
 def test_exponents_of_shallow_networks_are_those_of_the_limit(scaling, limit, said):
-    """`limit` is the exponent of infinitely deep networks; `said` is on the page of findings."""
+    """`limit` is the exponent of infinitely deep networks; `said` is on a page of findings."""
     found = exponent_of_shallow_rate(scaling)
     assert found.value == pytest.approx(said, abs=0.03)
     assert found.low < limit < found.high
