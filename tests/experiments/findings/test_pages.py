@@ -86,7 +86,7 @@ def test_no_result_is_typed_into_a_template(name):
     text = (FOLDER / f"{name}.md.jinja").read_text()
     text = re.sub(r"\{\{.*?\}\}|\{%.*?%\}", "", text, flags=re.DOTALL)
     text = re.sub(
-        r"arXiv:\S+|(?:theorem|propositions|figure|E)[ .](?:[\d.]+(?: (?:to|and) )?)+", "", text
+        r"arXiv:\S+|(?:theorem|propositions?|figure|E)[ .](?:[\d.]+(?: (?:to|and) )?)+", "", text
     )
     assert set(re.findall(r"\d+\.\d+", text)) <= GIVEN
 
