@@ -234,7 +234,8 @@ def test_page_on_training_says_what_was_measured():
     page = (PROJECT / "docs" / "explanation" / "training.md").read_text()
     [row] = measured("learning-C8-N1-from1000")
     assert len(row["reference"].split()) == len(row["float32"].split()) == 60
-    told = [f"cell 284 by {row['difference']} [{row['low_95']}, {row['high_95']}] (60 fresh seeds"]
+    interval = f"({row['low_95']} to {row['high_95']}, p = .46) for cell 284 with 60 new seeds each"
+    told = [f"{row['difference']} points {interval}"]
     last = {row["split"]: row for row in measured("published-cifar10-jpeg-valid-12")}
     for row in (last["train"], last["ori-test"]):
         theirs = " and ".join(row["published_seeds"].split())
