@@ -133,7 +133,7 @@ def test_cancel_ends_workers_that_a_shell_started(tmp_path):
 
 @pytest.mark.slow
 def test_workers_outlive_ctrl_c_and_the_terminal_that_they_were_started_from(tmp_path):
-    sweep = Sweep(tmp_path, cells=1)
+    sweep = Sweep(tmp_path, cells=1, epochs=40)  # longer than `cancel` needs on a busy machine
     sweep.submit("--cluster", "local", "--set", "slurm.array_parallelism=1")
     sweep.rebench("cancel")
     sweep.wait_until_over()
