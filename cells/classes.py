@@ -90,7 +90,7 @@ def _sum(*values: str) -> str:
 
 
 def _benchmark_texts() -> Iterator[str]:
-    """Yield, for every cell, the text of what vertex 3 computes, by the rules of `benchmark`.
+    """Yield the expression for vertex 3 of every cell, by the rules of `benchmark`.
 
     Cells are in the order of `itertools.product` over the operations of the six edges.
     """

@@ -92,6 +92,15 @@ def test_wrong_gradients_are_seen(check, small, monkeypatch: pytest.MonkeyPatch)
     assert [row["passed"] for row in rows if "float32:" in row["what"]] == [False] * 3
 
 
+def test_graphs_that_train_otherwise_are_seen(check, small, monkeypatch: pytest.MonkeyPatch):
+    # On a CPU the switch does nothing, or lets the run end an epoch earlier.
+    for switch, seen in (({}, True), ({"epochs": 2}, False)):
+        monkeypatch.setitem(check.SWITCHES, "graphs", switch)
+        rows = check.graphs_equal_eager(small, CPU)
+        assert [row["same_bits"] for row in rows] == [seen] * 4
+        assert [row["passed"] for row in rows if "float32" in row["what"]] == [seen] * 2
+
+
 def test_lost_momentum_is_seen(check, small, monkeypatch: pytest.MonkeyPatch):
     assert all(row["passed"] for row in check.resumes(small, CPU))
     monkeypatch.setattr(StackedSGD, "load_momenta", lambda _self, _momenta: None)

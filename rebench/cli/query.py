@@ -60,8 +60,7 @@ def query(
 
     All intervals are 95 % intervals. The interval of a mean is Student's t interval, and the
     interval of a difference is Welch's. The interval of a rank follows from the variation of the
-    accuracies between seeds. A cell may be the best if the interval of
-    its rank begins at 1.
+    accuracies between seeds. A cell may be the best if the interval of its rank begins at 1.
 
     Example: rebench query mini 1696
     """
