@@ -3,10 +3,11 @@
 python docs/tutorials.py [--write] [--shown] PAGE...
 
 A block with a title is a file, a block of commands or Python is run, and a block of text is what
-the one before it prints. With --write the page's text becomes what was printed; without, a text
+the one before it prints. A block of the language "console" holds commands after "$ ", each with
+what it prints below it. With --write the page's text becomes what was printed; without, a text
 whose first line says something else, numbers aside, is an error. With --shown only those blocks
 are run whose output the page shows, and the output must be equal. A line ``...`` matches any number
-of lines; such a text is checked and not written.
+of lines; such a text is checked and not written. So is a block of the language "console".
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -25,6 +27,7 @@ __all__ = ["main"]
 
 PROJECT: Final = Path(__file__).resolve().parent.parent
 _BLOCK: Final = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
+_COMMAND: Final = re.compile(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", flags=re.MULTILINE)
 
 
 def main() -> None:
@@ -50,7 +53,11 @@ def run_page(text: str, folder: Path, *, write: bool, shown: bool = False) -> st
         nonlocal printed
         language, about, content = block.groups()
         title = re.search(r'title="([^"]+)"', about)
-        if shown and language != "text" and not text[block.end() :].startswith("\n\n```text\n"):
+        if (
+            shown
+            and language not in ("text", "console")
+            and not re.match(r"\n\n?```text\n", text[block.end() :])
+        ):
             return block[0]
         if title:
             (folder / title[1]).write_text(content)
@@ -59,18 +66,26 @@ def run_page(text: str, folder: Path, *, write: bool, shown: bool = False) -> st
             printed = "".join(_run(["-m", *one], folder) for one in words if one)
         elif language == "python":
             printed = _run(["-c", content], folder)
+        elif language == "console":
+            for command, output in _COMMAND.findall(content):
+                printed = _run(["-m", *shlex.split(command)], folder)
+                _compare(output or "...\n", printed, said)
         elif language == "text":
-            if "...\n" in content:
-                parts = (re.escape(part) for part in content.split("...\n"))
-                same = bool(re.fullmatch("(.*\n)*".join(parts), printed))
-            else:
-                same = write or said(content) == said(printed)
-            if not same:
-                sys.exit(f"the page shows\n{content}\nand what is printed is\n{printed}")
+            _compare(content, printed, (lambda _: "") if write else said)
             return block[0] if "...\n" in content else f"```text\n{printed}```"
         return block[0]
 
     return _BLOCK.sub(visit, text)
+
+
+def _compare(shown: str, printed: str, said: Callable[[str], str]) -> None:
+    if "...\n" in shown:
+        parts = (re.escape(part) for part in shown.split("...\n"))
+        same = bool(re.fullmatch("(.*\n)*".join(parts), printed))
+    else:
+        same = said(shown) == said(printed)
+    if not same:
+        sys.exit(f"the page shows\n{shown}\nand what is printed is\n{printed}")
 
 
 def _run(words: list[str], folder: Path) -> str:

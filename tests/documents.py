@@ -22,8 +22,12 @@ def blocks(page: Path, language: str, title: str | None = None) -> list[str]:
 
 
 def commands(page: Path) -> list[list[str]]:
-    """Return the words of every line of every block of commands."""
-    lines = [line for block in blocks(page, "sh") for line in block.splitlines() if line.strip()]
+    """Return the words of every command, in the order of the page."""
+    lines: list[str] = []
+    for block in blocks(page, "(?:sh|console)"):
+        typed = block.splitlines()
+        prompts = block.startswith("$ ")  # the other lines are output
+        lines += [one[2:] for one in typed if one.startswith("$ ")] if prompts else typed
     return [words for line in lines if (words := shlex.split(line, comments=True))]
 
 
