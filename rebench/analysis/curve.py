@@ -26,7 +26,7 @@ from rebench.analysis.ranking import (
     top_masks,
 )
 from rebench.analysis.replicates import shared_seed_bias, with_replicates
-from rebench.analysis.seed_noise import Rng, SeedNoise, pooled_sd
+from rebench.analysis.seed_noise import Rng, SeedNoise, means_of, pooled_sd
 from rebench.errors import InputError
 
 __all__ = ["rank_curve"]
@@ -142,28 +142,33 @@ def _excess(
 
     For two cells, let g and h be the expected concordance of a run of each table with the true
     order. Tau is the mean of g h over pairs of cells. Seed tau is the geometric mean of the means
-    of g^2 and h^2, which is larger (Cauchy-Schwarz). The difference is simulated (`SeedNoise`).
+    of g^2 and h^2, which is larger (Cauchy-Schwarz). The difference is simulated: each table keeps
+    its true accuracies and its noise (`SeedNoise`), but both have the same ranking. The noise of a
+    cell is that of its rank, because a cell that has changed its rank can be noisier or less noisy
+    there.
     """
     if not (paired.before.has_seeds and paired.after.has_seeds):
         return np.zeros(len(top_percent))
-    tables = paired.on_one_scale
     rows = np.arange(len(paired))
     if len(rows) > _MODELLED:
         rows = rng.choice(rows, _MODELLED, replace=False)
     draws = int(np.clip(10 * _MODELLED // len(rows), 10, 100))
-    true = SeedNoise.fit(tables[0][rows]).true_means(draws, rng).reshape(-1, 1)
-    first, second = (
-        true + np.tile(pooled_sd(own)[rows], draws)[:, None] * rng.standard_normal((len(true), 2))
-        for own in tables
-    )
-    sample = np.arange(len(true)).reshape(draws, -1)
+    tables = []
+    for runs in (paired.before.centred, paired.after.centred):
+        counts = np.isfinite(runs).sum(axis=1)
+        noise = SeedNoise.of(means_of(runs)[rows], counts[rows], pooled_sd(runs)[rows])
+        true = np.sort(noise.true_means(draws, rng), axis=1).mean(axis=0)[:, None]
+        run_sd = noise.run_sd[np.argsort(noise.means, kind="stable")][:, None]
+        drawn = true + run_sd * rng.standard_normal((draws, len(rows), 2))
+        tables.append(drawn.reshape(-1, 2))
+    sample = np.arange(len(tables[0])).reshape(draws, -1)
     parts = [(sample, list(top_percent))]
     if paired.third is not None:  # the third table selects the same cells in every draw
-        masks = top_masks(paired, top_percent)
-        parts = [(sample[:, own[rows]], [100.0]) for own in masks if own[rows].any()]
+        ranked = rows[np.argsort(means_of(paired.before.centred)[rows], kind="stable")]
+        masks = [own[ranked] for own in top_masks(paired, top_percent)]
+        parts = [(sample[:, own], [100.0]) for own in masks if own.any()]
     less = [
-        between_seeds(first, second, own, top, by=by, seeds=((0, 1), (2, 3))).drop
-        for own, top in parts
+        between_seeds(*tables, own, top, by=by, seeds=((0, 1), (2, 3))).drop for own, top in parts
     ]
     found = np.nan_to_num(np.concatenate(less, axis=1).mean(axis=0))
     return np.maximum(found, 0)
