@@ -234,14 +234,16 @@ def test_page_on_training_says_what_was_measured():
     page = (PROJECT / "docs" / "explanation" / "training.md").read_text()
     [row] = measured("learning-C8-N1-from1000")
     assert len(row["reference"].split()) == len(row["float32"].split()) == 60
-    interval = f"({row['low_95']} to {row['high_95']}, p = .46) for cell 284 with 60 new seeds each"
+    interval = f"(95 % CI {row['low_95']} to {row['high_95']}, p = .46)"
     told = [f"{row['difference']} points {interval}"]
+    row = measured("learning-C8-N1")[0]
+    told.append(f"{row['difference']} points (95 % CI {row['low_95']} to {row['high_95']})")
     last = {row["split"]: row for row in measured("published-cifar10-jpeg-valid-12")}
     for row in (last["train"], last["ori-test"]):
         theirs = " and ".join(row["published_seeds"].split())
         told.append(f"ends at {row['ours']:.2f} %, the published runs at {theirs}")
     for row in measured("jpeg_cost"):
-        interval = f"[{row['low']:.1f}, {row['high']:.1f}]"
+        interval = f"(95 % CI {row['low']:.1f} to {row['high']:.1f})"
         told.append(
             f"{round(row['difference'], 1) + 0.0:.1f} points {interval} for cell {row['cell']}"
         )
