@@ -15,17 +15,18 @@ from typing import Any, Final
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
 from cells import SPACE_SIZE
 from cells.classes import trainable_networks
 from experiments.findings.estimate import Estimate
-from rebench.analysis import MIN_CELLS, read_accuracies
+from rebench.analysis import MIN_CELLS, compare, read_accuracies
 from rebench.analysis.choices import TOP_PERCENT
-from rebench.analysis.concordance import Floats, Ints, tau_curves
+from rebench.analysis.concordance import Floats, Ints
 from rebench.analysis.equal_cells import EqualCells, equal_cell_tau
 from rebench.analysis.ranking import between_seeds, resampled
-from rebench.intervals import student_reach
-from rebench.tables.opening import open_recipes, open_table
+from rebench.tables import open_any
+from rebench.tables.opening import open_table
 
 __all__ = [
     "DATASETS",
@@ -49,10 +50,12 @@ PROCEDURES: Final = ("baseline", "ptq", "qat", "analog", "analog_drift_2592000")
 STORED: Final = Path(__file__).with_name("stored.json")
 _BIAS: Final = Path(__file__).parents[1] / "published" / "results" / "equal_cells.json"
 _TOP: Final = (100.0, 50.0, 20.0, 10.0, 5.0)
+_KEPT: Final = (
+    *("top_percent", "n_cells", "seed_tau_own", "tau_all", "p_family"),
+    *(name + end for name in ("tau", "seed_tau", "drop") for end in ("", "_low", "_high")),
+)
 _DRAWS: Final = 200
 _SAMPLES: Final = 400
-_GROUPS: Final = 30
-_PAIRINGS: Final = 5
 
 
 @functools.cache
@@ -104,70 +107,57 @@ def seed_agreement_of_samples(dataset: str, size: int) -> dict[float, Estimate]:
     return {percent: Estimate(*own.tolist()) for percent, own in zip(top, limits, strict=True)}
 
 
-def retrained(run: Floats, dataset: str = "cifar10-valid") -> pd.DataFrame:
-    """Compare another training procedure, one run of every cell by index, with the published runs.
-
-    All numbers except `tau_all` are computed on the cells that have an equal cell. Seed tau is the
-    geometric mean of two numbers: tau between the published runs of two seeds, and the estimate
-    from equal cells for the other procedure. Intervals are 95 %, from a jackknife over groups of
-    classes.
+def retrained(before: str, after: str, by: str = "benchmark") -> pd.DataFrame:
+    """Compare another training of all cells with `before`, as ``rebench rank`` does.
 
     Returns:
-        One row per K: `top_percent`, `n_cells`, and `tau`, `seed_tau_published`, `seed_tau_own`,
-        `seed_tau` and `drop`, each with `_low` and `_high`; `tau_all` is tau over all cells.
+        The rows of `compare` for each K; `seed_tau_own`, seed tau of `after` alone from equal
+        cells; and `tau_all`, tau over all cells with one run of each.
     """
-    cells, runs, _, _ = _published(dataset)
-    own = run[cells]
-    equal = EqualCells.among(cells)
-    rng = np.random.default_rng(0)
-    group = rng.permutation(np.arange(equal.n_classes) % _GROUPS)[equal.classes]
-
-    def measured(part: EqualCells) -> Floats:
-        """Return the five numbers at each K: [5, K]."""
-        first, second, other = runs[part.rows, 0], runs[part.rows, 1], own[part.rows]
-        tau = _tau([first, second], [other, other])
-        between = _tau([first, second], [second, first])
-        found = equal_cell_tau(own, part, _TOP, draws=_PAIRINGS, groups=2, rng=0)
-        seeds = np.sqrt(between * found["tau"].to_numpy())
-        return np.stack([tau, between, found["tau"].to_numpy(), seeds, seeds - tau])
-
-    whole = measured(equal)
-    parts = np.stack([measured(equal.take(group != number)) for number in range(_GROUPS)])
-    half = student_reach(_GROUPS - 1) * np.sqrt((_GROUPS - 1) * parts.var(axis=0))
-    columns: dict[str, Any] = {"top_percent": _TOP, "n_cells": len(equal.rows)}
-    names = ("tau", "seed_tau_published", "seed_tau_own", "seed_tau", "drop")
-    for name, value, reach in zip(names, whole, half, strict=True):
-        columns |= {name: value, f"{name}_low": value - reach, f"{name}_high": value + reach}
-    everywhere = _tau([runs[:, 0], runs[:, 1]], [own, own])
-    return pd.DataFrame({**columns, "tau_all": everywhere})
+    from_published = before == "nb201"
+    dataset, other = ("cifar10-valid", "cifar10") if from_published else ("cifar10", None)
+    found = compare(
+        before, after, dataset=dataset, against_dataset=other, top_percent=_TOP, by=by
+    ).frame()
+    run = _only_run(after)
+    equal = EqualCells.among(np.arange(SPACE_SIZE))
+    own = equal_cell_tau(run, equal, _TOP, groups=2, rng=0)["tau"]
+    first = _published(dataset)[1][:, :2].T if from_published else _only_run(before)[None]
+    taus = [stats.kendalltau(one, run).statistic for one in first]
+    return found.assign(seed_tau_own=own, tau_all=float(np.mean(taus)))
 
 
-def _tau(first: list[Floats], second: list[Floats]) -> Floats:
-    """Return the mean tau of some pairs of runs, at each K; the first run chooses the cells."""
-    found: Floats = tau_curves(np.stack(first), np.stack(second), _TOP)[0].mean(axis=0)
-    return found
+def _only_run(table: str) -> Floats:
+    means: Floats = open_any(table).means().reindex(range(SPACE_SIZE)).to_numpy()
+    return means
 
 
 def measure_retrained(analog: Path) -> dict[str, Any]:
     """Return the numbers of an analog-nasbench table that `stored.json` keeps."""
-    tables = open_recipes(analog)
+    pairs = [("nb201", recipe, "benchmark") for recipe in PROCEDURES]
+    pairs += [("nb201", "analog", "retrained"), ("baseline", "analog", "benchmark")]
     rows = []
-    for name in PROCEDURES:
-        run = tables[name].means().reindex(range(SPACE_SIZE)).to_numpy()
-        found = retrained(run).round(4)
-        rows += [{"recipe": name, **row} for row in found.to_dict("records")]
+    for before, recipe, by in pairs:
+        first = before if before == "nb201" else f"{analog}@{before}"
+        found = retrained(first, f"{analog}@{recipe}", by).round(4)[list(_KEPT)]
+        told = {"before": before, "recipe": recipe, "by": by}
+        rows += [told | row for row in found.to_dict("records")]
     digest = hashlib.sha256(analog.read_bytes()).hexdigest()
     return {"table": "analog-nasbench", "sha256": digest, "rows": rows}
 
 
 @functools.cache
-def against_published(recipe: str, percent: float = 100.0) -> dict[str, Any]:
+def against_published(
+    recipe: str, percent: float = 100.0, *, before: str = "nb201", by: str = "benchmark"
+) -> dict[str, Any]:
     """Return the stored row of a procedure at one K, with estimates in place of three numbers."""
+    wanted = (before, recipe, by, percent)
     rows = json.loads(STORED.read_text())["retrained"]["rows"]
-    [row] = [one for one in rows if (one["recipe"], one["top_percent"]) == (recipe, percent)]
+    names = ("before", "recipe", "by", "top_percent")
+    [row] = [one for one in rows if tuple(one[name] for name in names) == wanted]
     limits = ("", "_low", "_high")
-    names = ("tau", "seed_tau_published", "seed_tau_own", "seed_tau", "drop")
-    return {**row, **{name: Estimate(*(row[name + end] for end in limits)) for name in names}}
+    known = ("tau", "seed_tau", "drop")
+    return {**row, **{name: Estimate(*(row[name + end] for end in limits)) for name in known}}
 
 
 def shared_seed_bias(dataset: str = "cifar10-valid", percent: float = 100.0) -> float:

@@ -253,10 +253,10 @@ def cells_begun_after(tables: str, moment: str) -> tuple[int, int]:
     return int(late.sum()), len(late)
 
 
-def largest_gain(tables: str) -> tuple[str, Estimate, int]:
+def largest_gain(tables: str, seeds: tuple[int, ...]) -> tuple[str, Estimate, int]:
     """Return the recipe that gains most over `fixed`, its gain, and the number of recipes."""
     recipes = set(_rows(tables)["recipe"]) - {"fixed"}
-    gains = {recipe: change(tables, "fixed", recipe).points for recipe in recipes}
+    gains = {recipe: change(tables, "fixed", recipe, seeds=seeds).points for recipe in recipes}
     best = max(gains, key=lambda recipe: gains[recipe].value)
     return best, gains[best], len(gains)
 
