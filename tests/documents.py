@@ -21,10 +21,10 @@ def blocks(page: Path, language: str, title: str | None = None) -> list[str]:
     return re.findall(pattern, page.read_text(), re.DOTALL | re.MULTILINE)
 
 
-def commands(page: Path) -> list[list[str]]:
+def commands(page: Path, languages: str = "(?:sh|console)") -> list[list[str]]:
     """Return the words of every command, in the order of the page."""
     lines: list[str] = []
-    for block in blocks(page, "(?:sh|console)"):
+    for block in blocks(page, languages):
         typed = block.splitlines()
         prompts = block.startswith("$ ")  # the other lines are output
         lines += [one[2:] for one in typed if one.startswith("$ ")] if prompts else typed

@@ -17,16 +17,11 @@ PAGE = PROJECT / "README.md"
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_every_command_and_snippet_runs(tmp_path):
-    (tmp_path / "NATS-tss-v1_0-3ffb9-simple").mkdir()
-    for words in commands(PAGE):
-        if words[0].startswith("scripts/"):
-            assert os.access(PROJECT / words[0], os.X_OK)
-            continue
+def test_commands_without_a_shown_output_train_and_report(tmp_path):
+    for words in commands(PAGE, "sh"):
         assert words[0] == "rebench"
         done = ran(words, tmp_path)
-        # `doctor` exits with 1 if something is missing on this machine.
-        assert done.returncode in ((0, 1) if words[1] == "doctor" else (0,)), (words, done.stderr)
+        assert done.returncode == 0, (words, done.stderr)
         assert "Traceback" not in done.stderr
     [counts] = json.loads(ran(["rebench", "status", "runs/sweep", "--json"], tmp_path).stdout)
     assert (counts["done"], counts["trials"]) == (144, 144)
@@ -35,19 +30,14 @@ def test_every_command_and_snippet_runs(tmp_path):
         ran(["rebench", "rank", "runs/sweep", "--top", "100", "--json"], tmp_path).stdout
     )
     assert ranked["p_value"] < 0.01
-    for snippet in blocks(PAGE, "python"):
-        subprocess.run(
-            [sys.executable, "-c", snippet],
-            cwd=tmp_path,
-            env=environment(),
-            check=True,
-            timeout=120,
-        )
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_outputs_on_the_readme_are_those_printed():
+    text = PAGE.read_text()
+    for snippet in blocks(PAGE, "python"):
+        assert f"{snippet}```\n```text\n" in text, "without an output, no test runs the snippet"
     script = [sys.executable, "docs/tutorials.py", "--shown", "README.md"]
     done = subprocess.run(
         script,
@@ -61,6 +51,8 @@ def test_outputs_on_the_readme_are_those_printed():
 
 
 def test_files_that_the_readme_names_exist():
+    for [script] in commands(PAGE, "bash")[:2]:
+        assert os.access(PROJECT / script, os.X_OK)
     text = PAGE.read_text()
     named = re.findall(r"`((?:cells|docs|rebench|slurm|scripts)/[\w/.]+)`", text)
     named += re.findall(r"\]\((?!http)([\w/.]+)\)", text)
