@@ -241,7 +241,7 @@ def test_page_on_training_says_what_was_measured():
     last = {row["split"]: row for row in measured("published-cifar10-jpeg-valid-12")}
     for row in (last["train"], last["ori-test"]):
         theirs = " and ".join(row["published_seeds"].split())
-        told.append(f"ends at {row['ours']:.2f} %, the published runs at {theirs}")
+        told.append(f"is {row['ours']:.2f} %, and those of the published runs are {theirs} %")
     for row in measured("jpeg_cost"):
         interval = f"(95 % CI {row['low']:.1f} to {row['high']:.1f})"
         told.append(
