@@ -87,7 +87,8 @@ class Reporter:
     def _say(self, *, at_once: bool = False, **what: object) -> None:
         """Write the changes, unless the last report is recent."""
         self._report = self._report.model_copy(update=what)
-        if at_once or time.monotonic() >= self._due_s:
+        # A report of a deleted run would create its folder again.
+        if (at_once or time.monotonic() >= self._due_s) and self._path.parents[1].exists():
             # The next report can follow immediately: the first trials are reported right after the
             # start of the worker.
             self._due_s = time.monotonic() + (0.0 if at_once else _EVERY_S)

@@ -38,6 +38,7 @@ from rebench.runs import (
     now,
 )
 from rebench.runs.claims import Claims, Holder, this_process
+from rebench.runs.folder import Identity, read_kept
 from rebench.runs.record import node_name, slurm_number
 
 if TYPE_CHECKING:
@@ -51,6 +52,8 @@ TrialGroup: TypeAlias = tuple[Trial, ...]
 # A trial is given up after this many deaths of its worker in a row without a checkpoint.
 _DEATHS = 3
 _NODE: Final = node_name()
+# Seconds between two looks at the folder of the run and at the job.
+_LOOK_EVERY_S: Final = 2.0
 # The remedy in a message that ends a job.
 _AGAIN: Final = "`rebench submit` sends the remaining trials of the job again"
 _log = logging.getLogger("rebench.worker")
@@ -97,8 +100,6 @@ class _Worker:
 
     def __init__(self, submission: Submission, number: int, task: int, *, in_job: bool) -> None:
         self._submission, folder = submission, submission.run
-        # A worker needs no name of the run, so a damaged or missing run.json is no problem.
-        self._run = Run(folder, "")
         self._in_job, self._begun = in_job, time.monotonic()
         self._me, self._rank, self._processes = _identify(submission, in_job=in_job)
         me, processes = self._me, self._processes
@@ -115,6 +116,8 @@ class _Worker:
         self._failures = ShardWriter(folder / "failures", me.worker, me.attempt, patience_s=5.0)
         self._intent = _intent_of(submission)
         chunk = self._intent.chunks[number]
+        # The name of a job contains that of the run, so a damaged run.json is no problem.
+        self._run = Run(folder, chunk.name.removeprefix("rebench-").rpartition("-")[0])
         self._options = self._intent.options_of(chunk)
         own = set(chunk.jobs[task].trials)
         trials = self._run.trials(own, _log.warning)
@@ -134,6 +137,7 @@ class _Worker:
         self._finished = FinishedTrials(folder, own).refresh()
         self._failed: set[str] = set()
         self._signal: int | None = None
+        self._ended_by, self._next_look_s = "cancelled or preempted", 0.0
         # The process of the submitter continues after the worker, as it was before.
         self._at_end = contextlib.ExitStack()
         self._at_end.callback(self._results.close)
@@ -173,7 +177,7 @@ class _Worker:
 
     def _train_rest(self, group: TrialGroup) -> None:
         """Claim and train the trials of a group that no worker has trained or holds."""
-        if self._signal is not None:
+        if self._must_stop():
             raise Interrupted
         opened = self._open(group)
         if not opened:
@@ -237,7 +241,7 @@ class _Worker:
                 on_record=lambda record: self._append(record, wanted),
                 on_network=lambda record, final: self._keep(record, final, wanted),
                 start_from=self._intent.start_from,
-                stop=lambda: self._signal is not None,
+                stop=self._must_stop,
                 checkpoint_every_minutes=options.checkpoint_min,
             )
         except (Interrupted, StoreError, ClusterError, MissingDataError):
@@ -315,6 +319,27 @@ class _Worker:
             signal.signal(number, signal.default_int_handler)  # a second Ctrl-C ends it
         self._signal = self._signal or number
 
+    def _must_stop(self) -> bool:
+        """Return whether to stop at the next checkpoint; raise if the run is no longer there."""
+        if time.monotonic() >= self._next_look_s:
+            self._next_look_s = time.monotonic() + _LOOK_EVERY_S
+            if self._run_is_gone():
+                raise StoreError(f"{self._run.folder} was deleted or replaced: this worker ends")
+            if self._signal is None and self._in_job and self._cluster.job_was_killed(self._me.job):
+                self._ended_by = f"process {self._me.job} of the job was killed"
+                _log.warning("%s: stopping at the next checkpoint", self._ended_by)
+                self._signal = signal.SIGTERM
+        return self._signal is not None
+
+    def _run_is_gone(self) -> bool:
+        """Return whether the folder was deleted, or is now that of another run."""
+        try:
+            self._submission.folder.stat()
+        except OSError as error:
+            return isinstance(error, FileNotFoundError)
+        now = read_kept(Identity, self._run.folder / "run.json")
+        return now is not None and now.name != self._run.name
+
     def _leave(self) -> NoReturn:
         """Requeue the job unless it was cancelled, and end. Checkpoints are on disk."""
         number, me = self._signal or signal.SIGUSR2, self._me
@@ -323,7 +348,7 @@ class _Worker:
             raise KeyboardInterrupt
         told_to_end = number == signal.SIGTERM
         again = self._in_job and self._cluster.can_requeue(me.job, told_to_end=told_to_end)
-        self._reporter.end("requeued" if again else "cancelled or preempted")
+        self._reporter.end("requeued" if again else self._ended_by)
         if again:
             used_s = time.monotonic() - self._begun
             late = is_late(used_s, self._options.time_min * 60)

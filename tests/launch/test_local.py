@@ -132,6 +132,22 @@ def test_cancel_ends_workers_that_a_shell_started(tmp_path):
 
 
 @pytest.mark.slow
+def test_workers_end_at_a_checkpoint_if_the_process_of_their_job_is_killed(tmp_path):
+    sweep = Sweep(tmp_path, cells=1, epochs=1000)
+    two = ["--set", "slurm.processes_per_job=2", "--set", "slurm.array_parallelism=1"]
+    sweep.submit("--cluster", "local", *two)
+    first = json.loads((sweep.run / "submissions/0001/sent.0.json").read_text())["process"]["pid"]
+    sweep.wait_until(lambda: len(list(sweep.run.glob("checkpoints/*/*.ckpt"))) > 1, "checkpoints")
+    workers = tree_of(first)
+    os.kill(first, signal.SIGKILL)
+    sweep.wait_until(lambda: not any(map(_lives, workers)), "the end of the workers", limit_s=30)
+    lost = {trial["reason"] for trial in sweep.trials("lost")}
+    assert lost == {f"job ended (process {first} of the job was killed)"}
+    assert list(sweep.run.glob("checkpoints/*/*.ckpt"))
+    assert not list(sweep.run.glob("claims/*"))
+
+
+@pytest.mark.slow
 def test_workers_outlive_ctrl_c_and_the_terminal_that_they_were_started_from(tmp_path):
     sweep = Sweep(tmp_path, cells=1, epochs=40)  # longer than `cancel` needs on a busy machine
     sweep.submit("--cluster", "local", "--set", "slurm.array_parallelism=1")

@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -25,6 +26,7 @@ from support import PROJECT
 import rebench
 from rebench.cli import main as command_line
 from rebench.errors import ClusterError, InputError, MissingDataError, StoreError
+from rebench.launch import worker
 from rebench.launch.clusters import local
 from rebench.launch.devices import find_device
 from rebench.launch.expansion import expand_spec
@@ -187,6 +189,30 @@ def test_trial_whose_worker_died_three_times_is_given_up(spec, tmp_path, deaths,
         assert len(list(run.glob("failures/*.jsonl"))) == 1
     # The worker has closed its shards, although its process continues.
     assert not [path for path in psutil.Process().open_files() if str(run) in path.path]
+
+
+@pytest.mark.parametrize("gone", ["deleted", "made anew", "damaged"])
+def test_worker_ends_if_its_run_is_deleted_or_replaced(tmp_path, listening, monkeypatch, gone):
+    monkeypatch.setattr(worker, "_LOOK_EVERY_S", 0.0)
+    run = _prepared(tmp_path / "run", expand_spec(parse_spec(SWEEP)).trials)
+
+    def change() -> None:
+        if gone == "damaged":
+            (run.folder / "run.json").write_text("{")
+            return
+        shutil.rmtree(run.folder)
+        if gone == "made anew":
+            _prepared(run.folder)
+
+    listening("recorded", change)
+    if gone == "damaged":
+        work(run.folder, 1, 0, 0, in_job=False)
+        assert len(FinishedTrials(run.folder).refresh().trials) == 2
+        return
+    with pytest.raises(StoreError, match="was deleted or replaced: this worker ends"):
+        work(run.folder, 1, 0, 0, in_job=False)
+    assert run.folder.exists() == (gone == "made anew")
+    assert not (run.folder / "claims").exists()
 
 
 def test_what_the_node_lacks_ends_the_job_and_fails_no_trial(spec, tmp_path):

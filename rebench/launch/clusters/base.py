@@ -145,6 +145,10 @@ class Cluster(ABC):
         """Return whether an ended worker died by itself; False if the cluster ended it."""
         return True
 
+    def job_was_killed(self, job: str) -> bool:  # noqa: ARG002 - a scheduler ends all processes
+        """Return whether the first process of this process's job was killed."""
+        return False
+
     def can_requeue(self, job: str, *, told_to_end: bool) -> bool:  # noqa: ARG002 - here none is
         """Return whether the job of the calling process can go back into the queue.
 

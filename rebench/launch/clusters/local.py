@@ -104,6 +104,10 @@ class Local(Cluster):
             return seen
         return last_heard_s(run).get(holder.job, WORKER_SILENCE_S) < WORKER_SILENCE_S
 
+    def job_was_killed(self, job: str) -> bool:
+        """Return whether the leader of this session has ended; its number is not used again."""
+        return os.getsid(0) == int(job) and not mark_of(int(job)).started
+
 
 def room(options: SlurmOptions) -> int:
     """Return the number of jobs that this machine can run at once: by GPUs, or by cores."""
