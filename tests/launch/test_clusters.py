@@ -74,6 +74,7 @@ def test_script_of_a_job_is_this_to_the_letter():
         "export SUBMITIT_EXECUTOR=slurm",
         step,
     ]
+    assert " --open-mode=append --cpus-per-task=4 " in _script(cpus_per_task=4)[-1]
     assert _flags(2)["output"] == f"{folder}/logs/%A_%a_0.log"
 
 

@@ -184,6 +184,8 @@ def _submit(array: Array, folder: Path) -> list[Any]:
     options, flags = array.options, _flags(array)
     executor = SlurmExecutor(folder, options.max_requeues, python=python_of(options))
     log = f"{array.submission.logs}/{_pattern(array)}_%t.log"
+    # In SLURM 22.05 to 23.02, srun ignores this option of sbatch and may bind a worker to one core.
+    cores = [f"--cpus-per-task={options.cpus_per_task}"] if options.cpus_per_task else []
     owned = shlex.quote(str(array.submission.submitit))
     executor.update_parameters(
         # A pickle is a program: a folder that belongs to somebody else is refused.
@@ -192,7 +194,7 @@ def _submit(array: Array, folder: Path) -> list[Any]:
         wckey=None,
         # If --output occurs several times, the last one counts. The processes of a job may end at
         # very different times.
-        srun_args=["--output", log, "--wait=0", "--open-mode=append"],
+        srun_args=["--output", log, "--wait=0", "--open-mode=append", *cores],
         **flags,
     )
     chosen = {name: value for name, value in flags.items() if value is not None}
