@@ -148,7 +148,13 @@ def plan(
     times = times_for(sweep, run=folder, past=past, here=here)
     done = FinishedTrials(folder).refresh().trials
     told = forecast(
-        sweep, expansion.trials, times, done, trials_per_job=trials_per_job, devices=counts
+        sweep,
+        expansion.trials,
+        times,
+        done,
+        trials_per_job=trials_per_job,
+        devices=counts,
+        here=here,
     )
     sections = _sections(sweep, expansion, told, times.source)
     if as_json:

@@ -105,7 +105,12 @@ def decide(
         for name, one in options.by_type.items()
     }
     packed = pack_types(
-        groups, times, options, trials_per_job=order.trials_per_job, limited=home.has_queue
+        groups,
+        times,
+        options,
+        trials_per_job=order.trials_per_job,
+        limited=home.has_queue,
+        here=not home.has_queue,
     )
     packed = {name: _fit(jobs, limits.at_once, len(live)) for name, jobs in packed.items()}
     return Decision(

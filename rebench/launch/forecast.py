@@ -78,12 +78,13 @@ def forecast(
     *,
     trials_per_job: int | None = None,
     devices: Sequence[int] = (),
+    here: bool = False,
 ) -> Forecast:
-    """Return the cost of a sweep."""
+    """Return the cost of a sweep, with jobs of SLURM or `here`, on this machine."""
     groups = [
         one for one in group(trials, spec.stack) if any(trial.trial_id not in done for trial in one)
     ]
-    packed = pack_types(groups, times, spec.slurm, trials_per_job=trials_per_job)
+    packed = pack_types(groups, times, spec.slurm, trials_per_job=trials_per_job, here=here)
     jobs = [job for own in packed.values() for job in own]
     files = _FILES_OF_A_RUN + len(trials) * (spec.train.keep != "nothing")
     largest, wall_s, too_long, wall_s_on = largest_array(), 0.0, 0, dict.fromkeys(devices, 0.0)

@@ -111,7 +111,7 @@ def submit(
         settings: values that replace those of the file: ``{"slurm.partition": "gpu"}``.
         past: a run from whose records the times are estimated; by default this run.
         data_root: the folder of the data sets.
-        trials_per_job: the number of trials of a job; by default, all that fit into its time limit.
+        trials_per_job: the number of trials of a job; by default, as the estimated times suggest.
         retry_failed: whether to submit failed trials too.
         trust_folder: whether to accept the stored sweep of a run that others could have written.
         accept_change: whether to continue a run with a sweep that has changed.

@@ -35,6 +35,8 @@ __all__ = [
 # training.
 _MARGIN: Final = 0.2
 _START_S: Final = 30.0
+# Shorter jobs of SLURM take more time to start than to train.
+_SHORTEST_S: Final = 300.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,14 +124,18 @@ def pack(
     *,
     limit_s: float,
     parallelism: int,
+    shortest_s: float = 0.0,
     trials_per_job: int | None = None,
 ) -> list[Job]:
     """Divide groups into jobs in order: at least `parallelism` jobs, each within the time limit.
 
+    There are fewer jobs if they would take less than `shortest_s` seconds on average.
     A group that is longer than the limit gets a separate job, which is requeued and resumed.
     """
     times = list(group_seconds(groups, model))
     usable = max(limit_s * (1 - _MARGIN) - _START_S, 0.0)
+    if shortest_s:
+        parallelism = min(parallelism, max(1, int(sum(times) / shortest_s)))
     share = sum(times) / parallelism
     least = min(parallelism, len(groups))
     jobs: list[Job] = []
@@ -160,10 +166,11 @@ def pack_types(
     *,
     trials_per_job: int | None = None,
     limited: bool = True,
+    here: bool = False,
 ) -> dict[str, list[Job]]:
     """Return the jobs of each device type, by its name.
 
-    Only jobs of SLURM are `limited` in time.
+    Only jobs of SLURM are `limited` in time. Jobs `here`, on this machine, may be short.
     """
     by_type = options.by_type
     own: dict[str, list[tuple[Trial, ...]]] = {name: [] for name in by_type}
@@ -175,6 +182,7 @@ def pack_types(
             model.faster(options.speed_of(name)),
             limit_s=asked.time_min * 60 if limited else math.inf,
             parallelism=asked.array_parallelism,
+            shortest_s=0.0 if here else _SHORTEST_S,
             trials_per_job=trials_per_job,
         )
         for name, asked in by_type.items()

@@ -166,6 +166,16 @@ def test_a_trial_goes_into_the_job_whose_share_it_fills_by_half(trials, parallel
     assert [len(job.groups) for job in jobs] == sizes
 
 
+@pytest.mark.parametrize(("shortest_s", "jobs"), [(0, 10), (10, 10), (11, 9), (50, 2), (51, 1)])
+def test_jobs_that_would_be_too_short_become_fewer(shortest_s, jobs):
+    """Ten trials of ten seconds, of which 64 may run at once."""
+    trials = make_trials(1, 10)
+    alone = TimeModel(per_gflop_s=0.0, per_layer_s=1.0, source="").seconds(trials[0])
+    model = TimeModel(per_gflop_s=0.0, per_layer_s=10.0001 / alone, source="")
+    how = {"limit_s": 1e4, "parallelism": 64, "shortest_s": shortest_s}
+    assert len(pack(group(trials, 1), model, **how)) == jobs
+
+
 @pytest.mark.parametrize(
     "changed",
     [
