@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import sys
 from collections import Counter
@@ -136,10 +137,9 @@ def _ask(device_hours: float) -> None:
 
 
 def _print_previews(previews: Sequence[Preview], *, as_json: bool) -> None:
-    """Print the job script and the preview for each type of device."""
-    rows = []
-    for shown in previews:
-        row = {
+    """Print the job script of each type of device, and a table of them on standard error."""
+    rows = [
+        {
             **({"type": shown.type_name} if shown.type_name else {}),
             "trials": shown.trials,
             "jobs": shown.jobs,
@@ -147,14 +147,18 @@ def _print_previews(previews: Sequence[Preview], *, as_json: bool) -> None:
             "device hours": round(shown.device_hours, 3),
             "times from": shown.times_from,
             "data root": shown.data_root,
+            **({"script": shown.script} if as_json else {}),
         }
-        rows.append({**row, "script": shown.script})
-        if not as_json:
-            typer.echo(shown.script)
-            warn(", ".join(f"{name}: {as_text(value)}" for name, value in row.items()))
+        for shown in previews
+    ]
     if as_json:
         print_rows(rows, as_json=True)
-    elif not previews:
+    elif rows:
+        for shown in previews:
+            typer.echo(shown.script)
+        with contextlib.redirect_stdout(sys.stderr):
+            print_rows(rows, as_json=False)
+    else:
         warn("nothing would be sent")
 
 

@@ -118,8 +118,8 @@ def plan(
     from rebench.launch.devices import visible_gpus
     from rebench.launch.expansion import expand_spec
     from rebench.launch.forecast import forecast, times_for
-    from rebench.launch.submit import run_folder
     from rebench.runs import FinishedTrials, read_spec, with_settings
+    from rebench.runs.folder import run_folder
 
     if like is not None and power is None:
         raise InputError("--like is the table of --power: add --power DROP, such as --power 0.1")

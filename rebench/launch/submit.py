@@ -30,10 +30,10 @@ from rebench.launch.forecast import times_for
 from rebench.launch.journal import Intent, Journal, Submission
 from rebench.launch.state import State, adopt_jobs, array_of, read_state
 from rebench.runs import SweepSpec, Trial, read_spec, with_settings
-from rebench.runs.folder import Run, Tell, unheard
+from rebench.runs.folder import Run, Tell, run_folder, unheard
 from rebench.runs.record import source_commit
 
-__all__ = ["Preview", "Submitted", "run_folder", "submit"]
+__all__ = ["Preview", "Submitted", "submit"]
 
 _NO_ROOM: Final = (
     "this machine runs the maximum number of jobs of this run (its GPUs, or cores / cpus_per_task;"
@@ -74,13 +74,6 @@ class Submitted:
     """Number of trials that failed in this process (cluster debug)."""
     adopted: int = 0
     previews: tuple[Preview, ...] = ()
-
-
-def run_folder(spec: Path, given: Path | None = None) -> Path:
-    """Return the folder of a run: `given`, `spec` if it is a run, or else runs/NAME next to it."""
-    if given is None and (spec / "run.json").exists():
-        return spec
-    return given or spec.parent / "runs" / spec.stem
 
 
 @checked

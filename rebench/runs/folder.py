@@ -48,6 +48,7 @@ __all__ = [
     "listed_trials",
     "read_kept",
     "read_own",
+    "run_folder",
     "unheard",
     "write_kept",
     "write_once",
@@ -67,6 +68,13 @@ _NAMELESS: Final = (
     "it contained the name of the run; if `squeue -o %j` shows jobs rebench-NAME-*, write"
     ' {"name": "NAME"} into it; otherwise remove it, and the next submission makes a new one'
 )
+
+
+def run_folder(spec: Path, given: Path | None = None) -> Path:
+    """Return the folder of a run: `given`, `spec` if it is a run, or else runs/NAME next to it."""
+    if given is None and (spec / "run.json").exists():
+        return spec
+    return given or spec.parent / "runs" / spec.stem
 
 
 def unheard(line: str) -> None:
@@ -206,6 +214,8 @@ class Run:
         identity = read_kept(Identity, folder / "run.json", _refuse, _NAMELESS)
         if identity is None:
             wrong = "it contains no run.json" if folder.is_dir() else "there is no such folder"
+            if folder.suffix == ".toml" and folder.is_file():
+                wrong = f"it is a sweep file, and its run folder is {run_folder(folder)}"
             raise InputError(
                 f"{folder} is not a run folder: {wrong}; `rebench submit` prints the run's folder"
             )

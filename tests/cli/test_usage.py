@@ -64,6 +64,10 @@ JAHS = "jahs-bench-201"
             "status nowhere",
             "nowhere is not a run folder: there is no such folder; `rebench submit`",
         ),
+        (
+            "status slurm/gpu.toml",
+            "slurm/gpu.toml is not a run folder: it is a sweep file, and its run folder is slurm/runs/",
+        ),
         ("watch docs", "docs is not a run folder: it contains no run.json; `rebench submit` prin"),
         ("submit x.toml --partition gpu", "no such option: --partition"),
         ("submit . --run x", ". is a run itself: leave --run out"),

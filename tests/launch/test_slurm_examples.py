@@ -19,8 +19,8 @@ SAID = {
         "apptainer exec --nv --bind /scratch --bind /usr/bin/scontrol --bind /usr/bin/squeue",
     ],
     "cpu": ["--partition=cpu", "--ntasks-per-node=8", "--cpus-per-task=1", "--mem-per-cpu=2G"],
-    "gpu": ["--partition=gpu", "--gpus-per-task=1", "--array=0-63%64", "--mem=16384M"],
-    "gpu-types": ["--partition=a100", "--gpus-per-task=a100:1", "--partition=v100", "0-15%16"],
+    "gpu": ["--partition=gpu", "--gpus-per-task=1", "--array=0-66%64", "--mem=16384M"],
+    "gpu-types": ["--partition=a100", "--gpus-per-task=a100:1", "--partition=v100", "0-19%16"],
     "interactive": ["--cpus-per-task=4"],
     "preemptible": ["--partition=preempt", "--signal=USR2@60", "--requeue", "--time=60"],
 }
@@ -69,7 +69,7 @@ def test_example_is_planned_and_shown_as_a_script(name, tmp_path, capsys):
     [row] = json.loads(capsys.readouterr().out)
     assert (row["cells"], row["recipes"], row["seeds"]) == (100, 2, 3)
     assert row["trials"] + row["skipped"] == 600
-    assert main(["submit", str(spec), "--dry-run"]) == 0
+    assert main(["submit", str(spec), "--dry-run", "--trials-per-job", "9"]) == 0
     shown = capsys.readouterr().out
     assert [said for said in SAID[name] if said not in shown] == []
     assert not (tmp_path / "runs").exists()

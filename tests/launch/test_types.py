@@ -46,6 +46,11 @@ def test_dry_run_shows_what_each_type_would_get(spec, capsys, monkeypatch, tmp_p
     assert "--comment=patient" in rows["long"]["script"]
     assert "--partition" not in rows["long"]["script"]
     assert "--time=50\n" in rows["long"]["script"]
+    assert main(["submit", str(spec), "--dry-run", "--no-preflight"]) == 0
+    head, *lines = capsys.readouterr().err.splitlines()[-3:]
+    assert head.split()[:2] == ["type", "trials"]
+    shown = {name: trials for name, trials, *_ in map(str.split, lines)}
+    assert shown == {name: str(row["trials"]) for name, row in rows.items()}
 
 
 def test_a_setting_that_every_type_overrides_is_told(spec, capsys, monkeypatch, tmp_path):
