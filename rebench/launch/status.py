@@ -165,7 +165,12 @@ def follow(
                 finished = counts["done"] + counts["diverged"] + counts["failed"]
                 fruitless = fruitless + 1 if finished == before else 0
                 if fruitless == _FRUITLESS:
-                    raise ClusterError(_of_no_use(latest))
+                    lost = (one for one in latest.trials.values() if one.state == "lost")
+                    reasons = "; ".join(sorted({one.reason for one in lost})[:3])
+                    raise ClusterError(
+                        f"stopped: {_FRUITLESS} submissions in a row have finished no trial"
+                        f" ({reasons}); see `rebench status {run.folder}`"
+                    )
             try:
                 done = send()
                 refused, most = 0, live + len(done.jobs)
@@ -181,11 +186,3 @@ def follow(
             pause_s = _LOOKS * every_s * 2 ** (refused or fruitless)
             next_s = time.monotonic() + min(pause_s, _LONGEST_PAUSE_S)
         time.sleep(every_s)
-
-
-def _of_no_use(status: Status) -> str:
-    reasons = {trial.reason for trial in status.trials.values() if trial.state == "lost"}
-    return (
-        f"stopped: {_FRUITLESS} submissions in a row have finished no trial"
-        f" ({'; '.join(sorted(reasons)[:3])}); see `rebench status {status.run.folder}`"
-    )

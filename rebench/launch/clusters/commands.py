@@ -131,25 +131,22 @@ def nodes(options: JobOptions) -> list[Node]:
 
 def largest_array() -> int:
     """Return the largest number of tasks in an array; SLURM's default if SLURM does not answer."""
-    try:
-        return max(1, int(_configured("MaxArraySize") or LARGEST_ARRAY))
-    except ClusterError:
-        return LARGEST_ARRAY
+    return max(1, int(_configured("MaxArraySize") or LARGEST_ARRAY))
 
 
 def hides_jobs_of(user: str) -> bool:
     """Return whether SLURM hides, or may hide, the jobs of another user from this user."""
     if not user or user == getpass.getuser() or os.geteuid() == 0:
         return False
+    return "jobs" in _configured("PrivateData", unknown="jobs").split(",")
+
+
+def _configured(name: str, *, unknown: str = "") -> str:
+    """Return a value of the configuration; empty if it is missing, `unknown` without an answer."""
     try:
-        return "jobs" in _configured("PrivateData").split(",")
+        shown = ask("scontrol", "show", "config")
     except ClusterError:
-        return True
-
-
-def _configured(name: str) -> str:
-    """Return a value of the configuration of the cluster; empty if it is missing."""
-    shown = ask("scontrol", "show", "config")
+        return unknown
     found = re.search(rf"^{name}\s*=\s*(\S+)", shown, re.MULTILINE)
     return found[1] if found else ""
 
