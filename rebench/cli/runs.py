@@ -345,7 +345,7 @@ def collect(
     from rebench.tables.collecting import collect as collect_run
 
     made = collect_run(run, set_aside=quarantine)
-    for problem in made.problems:
+    for problem in (*made.problems, *made.changed_rules):
         warn(problem)
     if len(made.environments) > 1:
         changed = "the code or its environment changed during the run (column `environment`)"

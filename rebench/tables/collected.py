@@ -43,6 +43,8 @@ class Collected(Plain):
     """Places of damaged lines."""
     problems: tuple[str, ...] = ()
     """Problems of the files and their remedies, a line each."""
+    changed_rules: tuple[str, ...] = ()
+    """Recipes whose rule changed during the run, a line each."""
     quarantined: int = 0
     asked: int = 0
     """Number of trials in the run's list; 0 without a list."""

@@ -19,6 +19,7 @@ from rebench.arguments import checked
 from rebench.errors import InputError, StoreError
 from rebench.machine import garbage_search_paused
 from rebench.runs import FinishedTrials, RecipeSpec, listed_trials, quarantine
+from rebench.tables.changed_rules import changed_rules
 from rebench.tables.collected import Collected, keep, records_state, whole
 from rebench.tables.columns import COLUMNS, RULES, RUN_COLUMNS, RUN_CURVES
 from rebench.tables.parquet import ParquetFile, write_parquet
@@ -88,6 +89,7 @@ def _write(run: Path, finished: FinishedTrials) -> Collected:
         duplicates=finished.duplicates,
         damaged=tuple(finished.damaged),
         problems=tuple(finished.problems),
+        changed_rules=tuple(changed_rules(table)),
     )
 
 

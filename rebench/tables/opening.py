@@ -264,14 +264,17 @@ def _fresh_results(run: Path) -> Path:
     made = current(run)
     if made is None and not (as_new and not os.access(run, os.W_OK)):
         made = collect(run)
-    if made is not None and made.damaged:
-        _say_damaged(run, made.damaged)
+    if made is not None:
+        _warn(run, made.damaged, made.changed_rules)
     return built
 
 
 @functools.cache  # each warning once
-def _say_damaged(run: Path, places: tuple[str, ...]) -> None:
-    _log.warning(
-        "%s: damaged lines are left out (%d, the first %s): `rebench collect %s` gives details",
-        run, len(places), places[0], run,
-    )  # fmt: skip
+def _warn(run: Path, damaged: tuple[str, ...], changed_rules: tuple[str, ...]) -> None:
+    if damaged:
+        _log.warning(
+            "%s: damaged lines are left out (%d, the first %s): `rebench collect %s` gives details",
+            run, len(damaged), damaged[0], run,
+        )  # fmt: skip
+    for line in changed_rules:
+        _log.warning("%s: %s", run, line)
