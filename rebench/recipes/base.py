@@ -14,17 +14,19 @@ import abc
 import dataclasses
 import functools
 import reprlib
+import traceback
 import typing
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, TypeAlias, TypeVar
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias, TypeVar
 
 from pydantic import Field, TypeAdapter, ValidationError
 
 from cells import Cell
 from rebench.arguments import checked
-from rebench.errors import InputError, UnknownNameError
+from rebench.errors import InputError, RebenchError, UnknownNameError
 from rebench.extensions import announced, import_modules
-from rebench.recipes.graph import Architecture
+from rebench.recipes.graph import Architecture, NoPathError
 from rebench.recipes.init import LayerInit, default_init, initialise
 from rebench.runs import RecipeSpec
 from rebench.runs.trial import rule_of
@@ -55,8 +57,8 @@ Count: TypeAlias = Annotated[int, Field(ge=1)]
 Needs: TypeAlias = Literal["graph", "network", "batch"]
 """Input that a recipe computes its rates from."""
 
-# The largest float32 number: rates are stored in this type.
-_MOST: Final = (2 - 2**-23) * 2.0**127
+# The smallest and the largest float32 number: training uses rates of this type.
+_LEAST, _MOST = 2.0**-126, (2 - 2**-23) * 2.0**127
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,10 +73,10 @@ class HyperParameters:
     layer_multipliers: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if not 0 < self.learning_rate <= _MOST:
+        if not _LEAST <= self.learning_rate <= _MOST:
             raise InputError(
-                f"learning_rate must be above 0 and at most {_MOST:.3g}, the largest number of"
-                f" float32, got {self.learning_rate}"
+                f"learning_rate must be from {_LEAST:.3g} to {_MOST:.3g}, the range of float32,"
+                f" got {self.learning_rate}"
             )
         for name, factor in self.layer_multipliers.items():
             if not 0 <= factor * self.learning_rate <= _MOST:
@@ -96,6 +98,12 @@ class Recipe(abc.ABC):
     needs: ClassVar[Needs] = "graph"
     # Whether layers can have different rates, so that no single rate describes the network.
     rates_by_layer: ClassVar[bool] = False
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "hyperparameters" in vars(cls):
+            rule = _explained(cls.hyperparameters)
+            cls.hyperparameters = rule  # type: ignore[method-assign, assignment]
 
     def __post_init__(self) -> None:
         for field, adapter in _adapters(type(self)).items():
@@ -164,6 +172,36 @@ class Recipe(abc.ABC):
         return RecipeSpec(name=self.name, parameters=changed)
 
 
+Rule: TypeAlias = Callable[[Recipe, Architecture], HyperParameters]
+
+
+def _explained(rule: Callable[[Recipe, Architecture], object]) -> Rule:
+    """Return a rule whose errors name the recipe, the cell and the line of the rule."""
+
+    @functools.wraps(rule)
+    def call(self: Recipe, cell: Architecture) -> HyperParameters:
+        def wrong(problem: object) -> InputError:
+            return InputError(f"recipe {self.spec.label!r}, {cell.title}: {problem}")
+
+        try:
+            values = rule(self, cell)
+        except RebenchError as error:
+            named = isinstance(error, NoPathError) or f"recipe '{self.name}" in str(error)
+            if named or not isinstance(error, InputError):
+                raise
+            raise wrong(error) from error
+        except Exception as error:
+            frames = traceback.extract_tb(error.__traceback__)[1:]
+            line = [frame for frame in frames if frame.filename == frames[0].filename][-1]
+            place = f"{Path(line.filename).name}:{line.lineno}"
+            raise wrong(f"{type(error).__name__} ({error}) at {place}; repair the rule") from error
+        if not isinstance(values, HyperParameters):
+            raise wrong(f"a rule must return HyperParameters(learning_rate=...), got {values!r}")
+        return values
+
+    return call
+
+
 @functools.cache
 def _adapters(cls: type[Recipe]) -> dict[str, TypeAdapter[Any]]:
     hints = typing.get_type_hints(cls, include_extras=True)
@@ -178,6 +216,12 @@ R = TypeVar("R", bound=type[Recipe])
 
 def register(cls: R) -> R:
     """Add a recipe class under its name."""
+    missing = [name for name in ("name", "summary", "paper") if not hasattr(cls, name)]
+    if missing:
+        raise InputError(
+            f"recipe class {cls.__name__} has no {', '.join(missing)}: every recipe has the class"
+            " variables name, summary and paper, each a text"
+        )
     _REGISTRY.setdefault(cls.name, {})[f"{cls.__module__}.{cls.__qualname__}"] = cls
     return cls
 
