@@ -57,7 +57,7 @@ _MOST_BYTES: Final = 1 << 26
 _SHORT: Final = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = 200
 # Last part of the place of a problem if a value may have several types.
-_UNION: Final = frozenset({"bool", "float", "int", "str"})
+_UNION: Final = frozenset({"bool", "float", "int", "str", "constrained-int", "constrained-str"})
 
 
 class RandomCells(Plain):
@@ -323,6 +323,7 @@ def _problems(error: ValidationError, name: str) -> InputError:
     problems, tables = error.errors(), _tables(SweepSpec)
     misspelt = {problem["loc"][:-1] for problem in problems if problem["type"] == "extra_forbidden"}
     found: dict[tuple[int | str, ...], InputError] = {}
+    rules: dict[tuple[int | str, ...], list[str]] = {}  # several, if a value may have several types
     for problem in problems:
         *parents, last = problem["loc"]
         if problem["type"] == "extra_forbidden":
@@ -334,14 +335,17 @@ def _problems(error: ValidationError, name: str) -> InputError:
         elif problem["type"] != "missing" or tuple(parents) not in misspelt:
             # A misspelt key is often also reported as missing; the spelling is more helpful.
             key = tuple(parents) if last in _UNION else problem["loc"]
+            rules.setdefault(key, []).append(rule_of(problem))
+            first, *others = dict.fromkeys(rules[key])
+            rule = " or ".join([first, *(other.removeprefix("must be ") for other in others)])
             told = problem["type"] in ("missing", "value_error")
             given = "" if told else f", got {_SHORT.repr(problem['input'])}"
             where = ".".join(map(str, key))
             if problem["type"] == "list_type":
                 given += _as_list(where, problem["input"], name)
-            found.setdefault(key, InputError(f"{name}: {where}: {rule_of(problem)}{given}"))
-    first, *others = found.values()
-    return InputError("\n".join(map(str, found.values()))) if others else first
+            found[key] = InputError(f"{name}: {where}: {rule}{given}")
+    error_of_one, *more = found.values()
+    return InputError("\n".join(map(str, found.values()))) if more else error_of_one
 
 
 def _as_list(key: str, given: object, name: str) -> str:

@@ -71,7 +71,9 @@ class RecipeSpec(Plain):
         for piece in filter(str.strip, (inner or "").split(",")):
             field, equals, value = piece.partition("=")
             if not equals:
-                raise InputError(f"recipe {name!r}: expected FIELD=VALUE, got {piece.strip()!r}")
+                hint = "; decimals have a point, such as 0.5" if piece.strip().isdigit() else ""
+                got = f"{piece.strip()!r}{hint}"
+                raise InputError(f"recipe {name!r}: expected FIELD=VALUE, got {got}")
             parameters[field.strip()] = _scalar(value.strip())
         return cls.of(name, parameters)
 
@@ -259,12 +261,14 @@ def _scalar(text: str) -> Any:
 # Words of pydantic's messages, and ours.
 _WORDS: Final = {
     r"Value error, ": "",
+    r" after validation, not \d+": "",
     r"^Field required": "is missing",
     r"\b(Input|String|List) should": "must",
     r"a valid (dictionary|object).*": "a table",
     r"a valid boolean.*": "true or false",
     r"a valid integer.*": "a whole number",
     r"a valid number.*": "a number",
+    r"a valid string": "a text",
     r"a valid list": "a list",
     r"greater than or equal to": "at least",
     r"less than or equal to": "at most",

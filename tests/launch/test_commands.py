@@ -250,6 +250,11 @@ def test_status_of_a_folder_that_is_no_run_is_bad_input(tmp_path):
     [
         ("seeds=['7']", "seeds.0: must be a whole number, got '7'"),
         ("seeds=[7.0]", "seeds.0: must be a whole number, got 7.0"),
+        ("seeds=[]", "seeds: must have at least 1 item, got []"),
+        (
+            "slurm.gpus_per_task=x",
+            "slurm.gpus_per_task: must be a whole number or a type and a number, such as a100:2",
+        ),
         ("slurm.device=gpu", "slurm.device: must be auto, cpu, cuda or cuda:N"),
         ("slurm.mem_gb=0", "the command line: slurm.mem_gb: must be greater than 0, got 0"),
         ('slurm.comment="a\\nb"', "slurm.comment: must be one line without control characters"),

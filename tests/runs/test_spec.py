@@ -180,7 +180,8 @@ def test_longer_sweep_says_with_what_it_begins_and_not_where_that_lies(tmp_path)
     ("label", "message"),
     [
         ("fixed(lr=1", "NAME or NAME"),
-        ("fixed(lr)", "expected FIELD=VALUE, got 'lr'"),
+        ("fixed(lr)", "expected FIELD=VALUE, got 'lr'$"),
+        ("fixed(lr=0,5)", "expected FIELD=VALUE, got '5'; decimals have a point"),
         ("fixed(lr=[1])", "a parameter must be"),
         ("fixed(lr=1e999)", "a parameter must be"),
     ],
