@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import functools
 import importlib
+import logging
 import pkgutil
 import sys
-import warnings
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -22,6 +22,8 @@ else:
     import tomli as tomllib  # type: ignore[import-not-found, unused-ignore]  # only for Python 3.10
 
 __all__ = ["ExtensionKind", "announced", "entries", "import_modules"]
+
+_log = logging.getLogger("rebench.extensions")
 
 ExtensionKind: TypeAlias = Literal["recipes", "algorithms", "datasets"]
 
@@ -53,9 +55,9 @@ def announced(kind: ExtensionKind) -> tuple[object, ...]:
         # Foreign code can raise anything at import, SystemExit included.
         except (Exception, SystemExit) as error:  # noqa: BLE001, PERF203
             origin = entry.dist.name if entry.dist is not None else "an unnamed package"
-            warnings.warn(
-                f"{origin} adds {entry.name} = {entry.value} to rebench.{kind}; it cannot be loaded"
-                f" ({type(error).__name__}: {error}) and is ignored: repair the package",
-                stacklevel=2,
-            )
+            _log.warning(
+                "rebench: warning: %s adds %s = %s to rebench.%s; it cannot be loaded (%s: %s) and"
+                " is ignored: repair the package",
+                origin, entry.name, entry.value, kind, type(error).__name__, error,
+            )  # fmt: skip
     return tuple(found)
