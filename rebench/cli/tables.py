@@ -297,7 +297,11 @@ def export(
 
     Example: rebench export nats runs/my-sweep@topology --out re-trained
     """
+    from rebench.tables.opening import trials_with_a_record
+
     options.refuse_existing(out, force)
+    if told := trials_with_a_record(table):
+        warn(f"{table}: {told}; the export contains these")
     if what in ("table", "curves", "weights"):
         if what == "weights":
             row = _weights(table, out, recipe, cell, seed)
@@ -335,6 +339,8 @@ def export(
         )
     row = {"out": made.path, "cells": made.cells, "missing": made.missing}
     print_rows([row], as_json=as_json)
+    for note in made.notes:
+        warn(note)
 
 
 def _ours_and_theirs(pair: str) -> tuple[str, str]:
@@ -348,14 +354,17 @@ def _ours_and_theirs(pair: str) -> tuple[str, str]:
 
 def _rows(name: str, out: Path, recipe: str | None) -> dict[str, object]:
     """Write the long table: index, dataset, split, epochs, seed, accuracy, ..."""
+    import pandas as pd
     import pyarrow as pa
 
-    from rebench.tables import open_table
+    from rebench.tables import Table, open_any
     from rebench.tables.longfile import write_csv
     from rebench.tables.parquet import write_parquet
 
     _end_in(out, ".csv", ".parquet")
-    frame = open_table(name, recipe=recipe).frame()
+    opened = open_any(name, recipe=recipe)
+    tables = [opened] if isinstance(opened, Table) else list(opened.values())
+    frame = pd.concat([table.frame() for table in tables])
     if out.suffix == ".csv":
         write_csv([frame], out)
     else:

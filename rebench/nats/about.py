@@ -26,11 +26,16 @@ OnProgress: TypeAlias = Callable[[float], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exported:
-    """Result of an export; `missing` is the number of cells of the space that are not in it."""
+    """Result of an export, and notes on its values."""
 
     path: Path
     cells: int
-    missing: int
+    notes: tuple[str, ...]
+
+    @property
+    def missing(self) -> int:
+        """Number of cells of the space that are not in the export."""
+        return SPACE_SIZE - self.cells
 
 
 def marker(choice: Choice) -> dict[str, object]:

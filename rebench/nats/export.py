@@ -66,10 +66,11 @@ def export_nats(
     """
     cells = choice.cells.tolist()
     form = "NATS-Bench's topology space, " + ("one file" if one_file else "one file a cell")
-    with written(choice, out, form, cells=len(cells), force=force, notes=(_LATENCY,)) as unfinished:
+    notes = (_LATENCY,)
+    with written(choice, out, form, cells=len(cells), force=force, notes=notes) as unfinished:
         write = _write_file if one_file else _write_folder
         write(choice, unfinished, on_progress)
-    return Exported(path=out, cells=len(cells), missing=SPACE_SIZE - len(cells))
+    return Exported(path=out, cells=len(cells), notes=notes)
 
 
 @checked
@@ -110,7 +111,7 @@ def export_pth(
             pickle.dump(part, stream, _PROTOCOL)
         stream.writelines(_space(choice, _trainings, on_progress))
         pickle.dump([], stream, _PROTOCOL)  # the keys of the file's tensors: none
-    return Exported(path=out, cells=len(cells), missing=SPACE_SIZE - len(cells))
+    return Exported(path=out, cells=len(cells), notes=notes)
 
 
 def _trainings(index: int, choice: Choice) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from cells import SPACE_SIZE, Cell
+from cells import Cell
 from rebench.arguments import checked
 from rebench.data import BENCHMARK
 from rebench.errors import InputError, MissingDataError
@@ -78,7 +78,7 @@ def export_naslib(
                 content[arch] = {name: _metrics(choice, index, name, epochs), "rebench": source}
                 on_progress(1 / files[index])
             (unfinished / _FILES[name]).write_bytes(pickle.dumps(content, 4))
-    return Exported(path=out, cells=len(cells), missing=SPACE_SIZE - len(cells))
+    return Exported(path=out, cells=len(cells), notes=notes)
 
 
 def _evaluated(choice: Choice, dataset: str, epochs: int) -> str:

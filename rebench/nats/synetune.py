@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cells import OP_NAMES, SPACE_SIZE, Cell
+from cells import OP_NAMES, Cell
 from rebench.arguments import checked
 from rebench.data import BENCHMARK
 from rebench.errors import MissingDataError
@@ -86,7 +86,8 @@ def export_syne_tune(
     notes = (
         *(f"{name}: metric_valid_error is of {key.split}, trained on {key.dataset}"
           for name, key in tasks.items()),
-        f"{absent} trials are absent: " + ("the mean of the cell's others" if impute else "NaN"),
+        *([f"{absent} trials are absent: " + ("the mean of the cell's others" if impute else "NaN")]
+          if absent else []),
         "fidelities are the epochs of one training" if choice.has_curves
         else "the last epoch is all there is",
     )  # fmt: skip
@@ -94,7 +95,7 @@ def export_syne_tune(
     with written(choice, out, form, cells=len(cells), force=force, notes=notes) as unfinished:
         unfinished.mkdir()
         _write(unfinished, choice, list(tasks), cells, fidelities, values)
-    return Exported(path=out, cells=len(cells), missing=SPACE_SIZE - len(cells))
+    return Exported(path=out, cells=len(cells), notes=notes)
 
 
 def _validated(choice: Choice, task: str, epochs: int) -> Key | None:

@@ -19,12 +19,13 @@ from rebench.arguments import checked
 from rebench.errors import InputError, StoreError
 from rebench.machine import garbage_search_paused
 from rebench.runs import FinishedTrials, RecipeSpec, listed_trials, quarantine
+from rebench.runs.folder import Tell, unheard
 from rebench.tables.changed_rules import changed_rules
 from rebench.tables.collected import Collected, keep, records_state, whole
 from rebench.tables.columns import COLUMNS, RULES, RUN_COLUMNS, RUN_CURVES
 from rebench.tables.parquet import ParquetFile, write_parquet
 
-__all__ = ["collect"]
+__all__ = ["asked_and_missing", "collect"]
 
 # Exceptions for a value that does not fit its column.
 _UNFIT: Final = (KeyError, TypeError, ValueError)
@@ -56,12 +57,17 @@ def collect(run: str | Path, *, set_aside: bool = False) -> Collected:
         else:
             keep(run, state, made)
     problems = list(made.problems)
-    asked = {trial_id for trial_id, _ in listed_trials(run, problems.append)}
-    rows = ParquetFile(made.results).read(columns=["trial_id"])["trial_id"].unique()
-    missing = len(asked.difference(rows.to_pylist()))
-    return made.model_copy(
-        update={"problems": tuple(problems), "asked": len(asked), "missing": missing}
-    )
+    asked, missing = asked_and_missing(run, problems.append)
+    return made.model_copy(update={"problems": tuple(problems), "asked": asked, "missing": missing})
+
+
+def asked_and_missing(run: Path, tell: Tell = unheard) -> tuple[int, int]:
+    """Return the number of trials in a run's list, and of those without a row in its table."""
+    asked = {trial_id for trial_id, _ in listed_trials(run, tell)}
+    if not asked:
+        return 0, 0
+    rows = ParquetFile(run / "results.parquet").read(columns=["trial_id"])["trial_id"].unique()
+    return len(asked), len(asked.difference(rows.to_pylist()))
 
 
 def _write(run: Path, finished: FinishedTrials) -> Collected:

@@ -37,6 +37,7 @@ __all__ = [
     "recipes_of",
     "released_tables",
     "table_label",
+    "trials_with_a_record",
 ]
 
 _log = logging.getLogger("rebench.tables")
@@ -113,7 +114,7 @@ class _Named:
         return {str(recipe): self._retrained(part) for recipe, part in parts}
 
     def _retrained(self, rows: pd.DataFrame) -> Table:
-        own = check_once(retrained_frame(rows, None, self.label), self.label)
+        own = check_once(retrained_frame(rows, None, self.name), self.label)
         source = FrameSource(own, name=self.label, origin="retrained")
         return Table(source, self.run_curves(own))
 
@@ -149,7 +150,7 @@ def open_any(name: str | Path, *, recipe: str | None = None) -> Table | Recipes:
     named = _find(name, recipe)
     if len(named.recipes) < 2:
         return named.table()
-    return Recipes(named.label, {str(label): table for label, table in named.tables().items()})
+    return Recipes(named.name, {str(label): table for label, table in named.tables().items()})
 
 
 @checked
@@ -194,6 +195,17 @@ def read_curves(name: str | Path, *, recipe: str | None = None) -> Iterator[pd.D
 def recipes_of(name: str | Path) -> list[str]:
     """Return the recipes of a table's rows; empty without a column of recipes."""
     return _find(name).recipes
+
+
+def trials_with_a_record(name: str | Path) -> str:
+    """Return how many trials of an unfinished run have a record; empty for all other tables."""
+    file = _find(name).file
+    if file.name != _RESULTS:
+        return ""
+    from rebench.tables.collecting import asked_and_missing  # loads pydantic
+
+    asked, missing = asked_and_missing(file.parent)
+    return f"{asked - missing} of {asked} trials have a record" if missing else ""
 
 
 def released_tables() -> dict[str, Path]:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import random
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from made_records import make_run, write_records
 from nats_bench import create as nats_create
 from nats_folder import make_folder
 from scipy import stats
 from simulated_tables import synthetic_table
 
+from rebench.cli import main
 from rebench.errors import InputError, MissingDataError
 from rebench.nats import ReBench
 from rebench.nats.choice import Choice
@@ -29,7 +32,7 @@ from rebench.runs import (
     Skeleton,
     Trial,
 )
-from rebench.tables import Key, Table, open_table
+from rebench.tables import Key, Table, open_any, open_table
 from rebench.tables.cell_comparison import compare_cell
 from rebench.tables.collecting import collect
 
@@ -211,3 +214,38 @@ def test_comparison_has_welchs_interval_and_ranks_among_common_cells():
     assert (single.low, single.high) == (None, None)
     with pytest.raises(MissingDataError, match="cell 3"):
         compare_cell(Table.from_frame(old), Table.from_frame(new), 3, KEY)
+
+
+@pytest.fixture
+def unfinished(tmp_path, monkeypatch) -> Path:
+    """A run of two recipes that lists four trials and has three records."""
+    monkeypatch.chdir(tmp_path)
+    records = [
+        _record(cell, 777, recipe=recipe) for cell in (11, 12) for recipe in ("nb201", "fixed")
+    ]
+    make_run(tmp_path / "runs" / "two", records)
+    write_records(tmp_path / "runs" / "two", "worker", *records[:3])
+    return Path("runs/two")
+
+
+@pytest.mark.parametrize("what", ["nats", "syne-tune", "table", "curves"])
+def test_export_of_an_unfinished_run_says_how_many_trials_it_has(unfinished, what, capsys):
+    assert main(["export", what, f"{unfinished}@nb201", "--out", "out.csv"]) == 0
+    first, *notes = capsys.readouterr().err.splitlines()
+    assert first == "runs/two@nb201: 3 of 4 trials have a record; the export contains these"
+    about = Path("out.csv.about.json")
+    assert notes == (json.loads(about.read_text())["notes"] if about.exists() else [])
+
+
+def test_export_of_a_run_with_several_recipes_names_the_form_that_works(unfinished, capsys):
+    assert main(["export", "nats", str(unfinished), "--out", "out"]) == 2
+    told = capsys.readouterr().err
+    assert "Choose one, such as runs/two@fixed" in told
+    assert open_table("runs/two@fixed").recipe == "fixed"
+
+
+@pytest.mark.parametrize("name", ["all.csv", "all.parquet"])
+def test_table_of_several_recipes_is_exported_whole(unfinished, name):
+    assert main(["export", "table", str(unfinished), "--out", name]) == 0
+    assert open_table(f"{name}@fixed").accuracy(11) == open_table("runs/two@fixed").accuracy(11)
+    assert sorted(open_any(name)) == ["fixed", "nb201"]
