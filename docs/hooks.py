@@ -25,7 +25,7 @@ from rebench.cli.app import root
 from rebench.runs import SweepSpec
 from rebench.tables.columns import BENCHMARK_CURVES, COLUMNS, RUN_CURVES
 
-__all__ = ["on_files", "on_page_content", "on_page_markdown"]
+__all__ = ["on_files", "on_page_content", "on_page_markdown", "stored"]
 
 PROJECT: Final = Path(__file__).parent.parent
 # Folders of result pages and their figures.
@@ -109,7 +109,7 @@ def keys() -> str:
     schema = SweepSpec.model_json_schema()
     modules = griffe.load("rebench.runs", search_paths=[str(PROJECT)]).modules.values()
     classes = {name: one for module in modules for name, one in module.classes.items()}
-    return "\n".join(_keys(schema, schema["$defs"], classes, "The sweep itself"))
+    return "\n".join(_keys(schema, schema["$defs"], classes, "The sweep itself")).strip()
 
 
 def columns() -> str:
@@ -148,12 +148,14 @@ def _peak(row: Mapping[str, Any]) -> str:
 
 MAKERS: Final[Mapping[str, Callable[[], str]]] = {
     "commands": commands,
-    "keys": keys,
-    "columns": columns,
     "whole-space": whole_space,
-    "curves-of-a-run": lambda: curves(RUN_CURVES),
-    "curves-of-the-benchmark": lambda: curves(BENCHMARK_CURVES),
 }
+
+
+def stored() -> dict[str, list[str]]:
+    """Return the parts of reference pages that are in the repository, for readers of a clone."""
+    tables = [columns(), curves(RUN_CURVES), curves(BENCHMARK_CURVES)]
+    return {"sweep-file.md": [keys()], "columns.md": tables}
 
 
 def _keys(

@@ -13,6 +13,7 @@ from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
 
+import hooks
 import numpy as np
 import pandas as pd
 import pytest
@@ -124,6 +125,13 @@ def test_package_of_the_page_on_extending_is_found(tmp_path):
         done = ran(words, tmp_path)
         assert done.returncode == 0, (words, done.stderr)
         assert "Traceback" not in done.stderr, words
+
+
+@pytest.mark.parametrize("page", ["sweep-file.md", "columns.md"])
+def test_reference_page_lists_what_the_code_has(page):
+    text = (PROJECT / "docs" / "reference" / page).read_text()
+    for part in hooks.stored()[page]:
+        assert f"\n{part}\n" in text, f"this part of {page} is not that of docs/hooks.py:\n{part}"
 
 
 def test_an_address_on_another_host_is_seen():
