@@ -134,6 +134,12 @@ def test_reference_page_lists_what_the_code_has(page):
         assert f"\n{part}\n" in text, f"this part of {page} is not that of docs/hooks.py:\n{part}"
 
 
+def test_page_on_extending_counts_the_operations_of_a_cell(tmp_path):
+    page = PROJECT / "docs" / "how-to" / "extend.md"
+    done = ran(["-c", *blocks(page, "python", title="operations.py")], tmp_path)
+    assert done.stdout == blocks(page, "text")[0], done.stderr
+
+
 def test_an_address_on_another_host_is_seen():
     assert outside('<a href="a.html"><img src="//x.org/a.png"><a href="https://y.org">') == {
         "//x.org/a.png",
