@@ -120,7 +120,7 @@ def reproduce(study: Study) -> list[Block]:
         return blocks  # no run, or a damaged file, which `status` reports
     return [
         *blocks,
-        Text(["To train again, submit this sweep; trials with a record are skipped."]),
+        Text(["To train again, write this sweep to a file, such as again.json, and submit it."]),
         Details("The sweep", [Code(content)]),
     ]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import json
 import math
 import re
 import reprlib
@@ -258,9 +259,9 @@ def parse_spec(content: str, name: str = "spec") -> SweepSpec:
 
 
 def _toml(content: str, name: str) -> dict[str, Any]:
-    """Parse a text in TOML."""
+    """Parse a text in TOML; or in JSON, the form of a run's ``spec.json`` and of a report."""
     try:
-        return tomllib.loads(content)
+        return json.loads(content) if content.lstrip()[:1] == "{" else tomllib.loads(content)
     except RecursionError as error:
         raise InputError(f"{name} has arrays that are nested too deeply") from error
     except ValueError as error:  # also of a number with thousands of digits

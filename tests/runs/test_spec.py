@@ -176,6 +176,13 @@ def test_longer_sweep_says_with_what_it_begins_and_not_where_that_lies(tmp_path)
     assert trial.source.trial_id == source.trial_id
 
 
+def test_sweep_of_a_report_or_a_run_is_read_as_its_file(tmp_path):
+    (tmp_path / "a.toml").write_text(SMALL + "[slurm]\ntime = '1-00:00'")
+    spec = read_spec(tmp_path / "a.toml")
+    (tmp_path / "again.json").write_text(spec.model_dump_json(indent=1))
+    assert read_spec(tmp_path / "again.json") == spec
+
+
 @pytest.mark.parametrize(
     ("label", "message"),
     [
