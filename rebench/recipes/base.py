@@ -191,7 +191,8 @@ def _explained(rule: Callable[[Recipe, Architecture], object]) -> Rule:
                 raise
             raise wrong(error) from error
         except Exception as error:
-            frames = traceback.extract_tb(error.__traceback__)[1:]
+            every = traceback.extract_tb(error.__traceback__)
+            frames = every[1:] or every  # a rule without an argument for the cell has no frame
             line = [frame for frame in frames if frame.filename == frames[0].filename][-1]
             place = f"{Path(line.filename).name}:{line.lineno}"
             raise wrong(f"{type(error).__name__} ({error}) at {place}; repair the rule") from error

@@ -59,6 +59,15 @@ def test_mistake_of_a_rule_is_said_in_one_line(rule, mistake, message):
     assert re.fullmatch(message, told)
 
 
+def test_rule_without_an_argument_for_the_cell_is_named():
+    class Short(Own):
+        def hyperparameters(self):
+            return HyperParameters(learning_rate=0.1)
+
+    with pytest.raises(InputError, match=r"recipe 'own', cell 11: TypeError .*positional argument"):
+        Short().hyperparameters(CELL)
+
+
 def test_class_without_a_name_is_told_what_every_recipe_has():
     class Nameless(Recipe):
         summary: ClassVar[str] = "no name"
