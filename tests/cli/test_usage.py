@@ -66,7 +66,7 @@ JAHS = "jahs-bench-201"
         ),
         (
             "status slurm/gpu.toml",
-            "slurm/gpu.toml is not a run folder: it is a sweep file, and its run folder is slurm/runs/",
+            "slurm/gpu.toml is not a run folder: it is a sweep file, and its run folder is slurm",
         ),
         ("watch docs", "docs is not a run folder: it contains no run.json; `rebench submit` prin"),
         ("submit x.toml --partition gpu", "no such option: --partition"),
