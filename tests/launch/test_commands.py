@@ -206,6 +206,7 @@ def test_power_says_that_the_noise_is_of_much_shorter_training_and_how_to_give_a
 
 def test_dry_run_needs_no_slurm_and_says_what_would_be_sent(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("COLUMNS", "200")
     spec = _spec(tmp_path, seeds="[1, 2, 3]")
     dry = ["submit", str(spec), "--dry-run", "--trials-per-job", "1"]
     dry += ["--set", "slurm.partition=gpu"]
