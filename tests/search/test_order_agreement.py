@@ -14,6 +14,7 @@ from rebench.search import Budget, Fidelity, SearchSpace, SearchTable, Trajector
 from rebench.search.comparison import Comparison, order_agreement
 from rebench.search.reruns import rerun_tables
 from rebench.search.tabular import common_cells
+from rebench.tables import open_table
 
 
 def test_tau_and_its_interval_are_those_of_scipy_on_resampled_repeats():
@@ -98,6 +99,30 @@ def test_reruns_differ_from_the_table_as_two_runs_of_seeds_do():
     assert not np.allclose(reruns[0].final, reruns[1].final)
 
 
+def test_reruns_of_a_published_run_are_as_rugged_as_another_run():
+    """The two first validation runs of each cell are two real trainings with other seeds."""
+    runs = open_table("nb201").group("cifar10-valid", "x-valid", 200).column("accuracy")
+    first, second = (np.array(list(column)) for column in zip(*map(_two_runs, runs), strict=True))
+    level = Fidelity(epochs=200, accuracy=first[:, None])
+    table = dataclasses.replace(smooth_table(), tested=first[:, None], fidelities=(level,))
+    reruns = [rerun.final for rerun in rerun_tables(table, 10, np.random.default_rng(0))]
+    fewest, *_, most = sorted(map(_local_optima, reruns))
+    assert fewest <= _local_optima(second) <= most
+    assert fewest <= _local_optima(first) <= most
+
+
+def _two_runs(runs: np.ndarray) -> np.ndarray:
+    """Return the first two of the runs of a cell that are not missing."""
+    return runs[np.isfinite(runs)][:2]
+
+
+def _local_optima(accuracy: np.ndarray) -> int:
+    """Count cells within 1 point of the best that are better than all one-edge changes."""
+    space = SearchSpace.whole()
+    near = np.flatnonzero(accuracy > accuracy.max() - 1)
+    return sum(accuracy[cell] > accuracy[space.neighbours(cell)].max() for cell in near)
+
+
 def test_a_rerun_searched_on_its_final_accuracy_shows_what_it_reports():
     source = synthetic_table(0, cells=range(300), datasets=["cifar10"], epochs=[200])
     table = search_table(source, "cifar10", validation=False)
@@ -118,6 +143,11 @@ def test_noise_of_one_value_per_cell_is_that_between_equal_cells():
     np.testing.assert_array_equal(rerun.fidelities[0].accuracy, rerun.tested)
     # The difference of two noisy runs of one true value.
     assert np.std(rerun.final - noisy) == pytest.approx(0.5 * np.sqrt(2), rel=0.05)
+    # Equal cells have the same true accuracy in the copy, too.
+    for values in (noisy, rerun.final):
+        means = np.bincount(networks, values) / np.bincount(networks)
+        squares = np.sum((values - means[networks]) ** 2) / (len(values) - len(means))
+        assert np.sqrt(squares) == pytest.approx(0.5, rel=0.02)
 
 
 @pytest.mark.parametrize(("bad_sd", "refused"), [(20.0, True), (1.0, False)])
