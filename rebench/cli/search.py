@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal
@@ -11,7 +11,8 @@ import typer
 
 from rebench.cli import options
 from rebench.cli.groups import App
-from rebench.cli.output import print_json, print_rows, progress, say, warn
+from rebench.cli.output import print_json, print_rows, printable, progress, say, warn
+from rebench.cli.rank import Format
 from rebench.errors import InputError, UnknownNameError
 from rebench.search.proxy_names import NET_PROXIES, PROXY_SOURCE
 
@@ -232,8 +233,8 @@ def compare_tables(
     reruns: Annotated[
         int,
         typer.Option(
-            help="Also search N copies of the table, resampled as if trained with other seeds. "
-            "They show how much the result depends on the seeds.",
+            help="Also search N copies of the first table, resampled as if trained with other "
+            "seeds. They show how much the result depends on the seeds. 99 copies allow p = 0.01.",
             min=0,
         ),
     ] = 0,
@@ -242,6 +243,14 @@ def compare_tables(
     ] = None,
     seed: options.Seed = 0,
     force: options.Force = False,
+    output: Annotated[
+        Format,
+        typer.Option(
+            "--format",
+            metavar="FORMAT",
+            help="table, csv, json, latex or md. csv, latex and md contain the final accuracies.",
+        ),
+    ] = "table",
     as_json: options.AsJson = False,
 ) -> None:
     """Compare algorithms on one table, or their rankings on two tables.
@@ -289,12 +298,19 @@ def compare_tables(
             "Ranking of the algorithms": compared.profit(),
             "Pairs that swap": agreed.swaps,
         }
-        notes += compared.verdict("--reruns 20")
+        notes += compared.verdict("--reruns 99")
     if out is not None:
         from rebench.report.figures.search import save_comparison
 
         notes += [f"saved {path}" for path in save_comparison(results, out)]
-    _print_sections(sections, notes=notes, as_json=as_json)
+    if output in ("table", "json"):
+        _print_sections(sections, notes=notes, as_json=as_json or output == "json")
+        return
+    writers: dict[Format, Callable[[], str | None]]
+    writers = {"csv": compared.to_csv, "latex": compared.to_latex, "md": compared.to_markdown}
+    typer.echo(printable(writers[output]() or ""), nl=False)
+    for note in notes:
+        say(note, err=True)
 
 
 @app.command()

@@ -139,7 +139,11 @@ def make_searcher(
 def _find(name: str) -> type[Searcher]:
     algorithms = _known()
     if name not in algorithms:
-        raise UnknownNameError("algorithm", name, algorithms)
+        hint = (
+            ". An own algorithm is found if its file is imported before, or if an installed "
+            "package names it as an entry point (docs/how-to/extend.md)"
+        )
+        raise UnknownNameError("algorithm", name, algorithms, hint)
     return algorithms[name]
 
 

@@ -4,8 +4,9 @@ The blocks of the rank statistics are repeats: run r of every algorithm, each wi
 stream. Two tables are searched over their common cells. Agreement is Kendall's tau between the
 algorithms' mean final accuracies. Three causes lower tau without a difference between the tables:
 few repeats (the interval of tau is a bootstrap over repeats), algorithms that are equally good, and
-seed noise. Reruns measure the effect of seed noise: the first table is resampled as if trained with
-other seeds (`rebench.search.reruns`), and searched in the same way.
+seed noise. So the verdict counts the pairs that change their order significantly, not tau. Reruns
+measure the effect of seed noise: the first table is resampled as if trained with other seeds
+(`rebench.search.reruns`), and searched in the same way.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 import functools
 import html
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final, TypeAlias
@@ -24,10 +25,12 @@ from numpy.typing import NDArray
 from scipy import stats
 from threadpoolctl import threadpool_limits
 
+from rebench.analysis.rank_table import as_latex, as_markdown
 from rebench.arguments import Between, checked
 from rebench.drawable import Drawable
-from rebench.errors import InputError
+from rebench.errors import InputError, UnknownNameError
 from rebench.intervals import Estimate, mean_interval
+from rebench.printable import number, printable, span
 from rebench.search.base import algorithm_names
 from rebench.search.reruns import rerun_tables
 from rebench.search.run import Budget, Trajectory, affordable, paper_budget, replay
@@ -49,6 +52,9 @@ __all__ = [
 Floats: TypeAlias = NDArray[np.float64]
 
 _BAND: Final = (0.025, 0.975)
+_LEVEL: Final = 0.05
+# This number of reruns allows p = 0.01.
+_RERUNS: Final = 99
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -164,11 +170,12 @@ class OrderAgreement:
         tau: Kendall's tau-b between the mean final accuracies, with its bootstrap interval over
             repeats.
         swaps: pairs of algorithms in significantly different order: in each table the 95 %
-            interval of the win probability excludes one half, on opposite sides.
+            interval of the win probability excludes one half, on opposite sides. The intervals are
+            not adjusted for the number of pairs; the p-value needs no adjustment.
         null_tau: tau between the first table and each of its reruns.
         null_swaps: number of pairs with significantly different order, for each rerun.
-        p_value: probability that seed noise gives a tau as low or lower; None without reruns. Its
-            smallest possible value is 1 / (1 + reruns).
+        p_value: probability that seed noise changes the order of as many pairs or more; None
+            without reruns. Its smallest possible value is 1 / (1 + reruns).
     """
 
     tau: Estimate
@@ -183,7 +190,7 @@ class OrderAgreement:
         return {
             "tau": self.tau.value, "low": self.tau.low, "high": self.tau.high,
             "other_seeds_low": float(low), "other_seeds_high": float(high),
-            "p_value": self.p_value, "swaps": len(self.swaps),
+            "swaps": len(self.swaps), "p_value": self.p_value,
         }  # fmt: skip
 
 
@@ -209,7 +216,7 @@ class Compared(Drawable):
 
     @property
     def p_value(self) -> float | None:
-        """Probability that seed noise gives a tau as low or lower; None without reruns."""
+        """Probability that seed noise changes as many pairs or more; None without reruns."""
         return self.agreement.p_value if self.agreement else None
 
     def frame(
@@ -219,6 +226,36 @@ class Compared(Drawable):
         names = [result.table.name for result in self.results]
         stacked = pd.concat(list(map(part, self.results)), keys=names, names=["table"])
         return stacked.reset_index("table").reset_index(drop=True)
+
+    def to_csv(self, path: str | Path | None = None) -> str | None:
+        """Write `frame` as CSV into a file, or return it as text."""
+        return self.frame().to_csv(path, index=False)
+
+    def to_markdown(self) -> str:
+        """Return the final accuracies as a table in Markdown."""
+        return as_markdown(self._texts)
+
+    def to_latex(self, label: str = "tab:search") -> str:
+        """Return the final accuracies as a table in LaTeX (package booktabs)."""
+        first = self.results[0]
+        caption = (
+            rf"Final {self.split} accuracy of search algorithms (\%), mean over "
+            rf"{len(first.finals)} runs with {first.budget} each. Regret: distance to the best "
+            "cell of the table."
+        )
+        return as_latex(self._texts, caption, label)
+
+    @property
+    def _texts(self) -> pd.DataFrame:
+        rows = [
+            {
+                "table": printable(row["table"], keep=""), "algorithm": row["algorithm"],
+                "mean": number(row["mean"]), "95 % CI": span(row["low"], row["high"]),
+                "regret": number(row["regret"]),
+            }
+            for row in self.frame().to_dict("records")
+        ]  # fmt: skip
+        return pd.DataFrame(rows)
 
     def profit(self) -> pd.DataFrame:
         """Return the places that each algorithm gains from the first table to the last, most first.
@@ -240,18 +277,19 @@ class Compared(Drawable):
         table.insert(0, "algorithm", before.algorithms)
         return table.sort_values("profit", ascending=False, ignore_index=True)
 
-    def verdict(self, asked_by: str = "reruns=20") -> list[str]:
+    def verdict(self, asked_by: str = f"reruns={_RERUNS}") -> list[str]:
         """Return the finding, its numbers and the compared tables, as sentences.
 
         Args:
-            asked_by: the option for reruns, which a sentence names if there were no reruns.
+            asked_by: the option for more reruns, which a sentence names if there were few.
         """
         first = self.results[0]
         names = " and ".join(result.table.name for result in self.results)
+        signals = " and ".join(dict.fromkeys(each.table.searched_on for each in self.results))
         measured = (
             f"Measured on {names}: {first.table.dataset}, {len(first.table.space):,} cells, "
-            f"{self.split} accuracy, {len(first.finals)} runs of each algorithm with "
-            f"{first.budget} each."
+            f"searched on {signals}, judged by {self.split} accuracy, {len(first.finals)} runs of "
+            f"each algorithm with {first.budget} each."
         )
         found = self.agreement
         if found is None:
@@ -260,31 +298,38 @@ class Compared(Drawable):
             claim = f"{best['algorithm']} ends best on {first.table.name}: mean accuracy {ends}."
             return [claim, measured]
         pairs = len(first.runs) * (len(first.runs) - 1) // 2
-        changed = [f"{a} and {b}" for a, b in found.swaps.iloc[:, :2].itertuples(index=False)]
-        lines = ["No pair of algorithms changes its order significantly."]
-        if changed:
-            change = "pair changes its" if len(changed) == 1 else "pairs change their"
-            lines = [
-                f"{len(changed)} of {pairs} {change} order significantly: {', '.join(changed)}."
-            ]
-        tau = found.tau
-        lines.append(
+        tau, tables = found.tau, len(found.null_tau)
+        agreed = (
             f"The rankings of {len(first.runs)} algorithms agree by Kendall's tau = "
-            f"{tau.value:.2f} (95 % CI {tau.low:.2f} to {tau.high:.2f})."
+            f"{tau.value:.2f} (95 % CI {tau.low:.2f} to {tau.high:.2f})"
         )
         if found.p_value is None:
-            count = asked_by.replace("=", " ").split()[-1]
-            lines.append(f"No seed baseline: pass {asked_by} to search {count} resampled tables.")
+            agreed += f". No seed baseline: pass {asked_by} to search {_RERUNS} resampled tables."
         else:
             row = found.row()
             noise = self.reruns[0].table.reported.rpartition("; ")[2] if self.reruns else ""
-            lines.append(
-                f"With other seeds of {first.table.name} tau is {np.nanmedian(found.null_tau):.2f} "
-                f"(median; 95 % {row['other_seeds_low']:.2f} to {row['other_seeds_high']:.2f}) and "
-                f"{np.mean(found.null_swaps):.1f} pairs change their order (mean): "
-                f"p = {found.p_value:.3f}, {len(found.null_tau)} resampled tables, {noise}."
+            agreed += (
+                f"; with other seeds of {first.table.name} tau is "
+                f"{np.nanmedian(found.null_tau):.2f} (median of {tables} resampled tables, {noise};"
+                f" 95 % {row['other_seeds_low']:.2f} to {row['other_seeds_high']:.2f})."
             )
-        return [*lines, measured]
+        if not len(found.swaps):
+            return ["No pair of algorithms changes its order significantly.", agreed, measured]
+        changed = ", ".join(f"{a} and {b}" for a, b in found.swaps.iloc[:, :2].to_numpy())
+        change = "changes its" if len(found.swaps) == 1 else "change their"
+        claim = (
+            f"{len(found.swaps)} of {pairs} pair{'s' * (pairs > 1)} {change} order significantly "
+            f"(95 % in each table, not adjusted for the number of pairs): {changed}."
+        )
+        if found.p_value is not None:
+            many = sum(count >= len(found.swaps) for count in found.null_swaps)
+            finest = f", the smallest possible with {tables} tables: {asked_by} allows a smaller p"
+            claim += (
+                f" Other seeds {'do not' if found.p_value <= _LEVEL else 'can'} explain this: "
+                f"{many} of {tables} resampled tables change as many pairs or more "
+                f"(p = {found.p_value:.3f}{'' if many or tables >= _RERUNS else finest})."
+            )
+        return [claim, agreed, measured]
 
     def __str__(self) -> str:
         """Return the verdict as one text."""
@@ -302,9 +347,10 @@ def compare(
     *,
     dataset: str | None = None,
     budget: Budget | None = None,
-    repeats: Annotated[int, Between(1)] = 100,
+    repeats: Annotated[int, Between(1)] = 500,
     reruns: Annotated[int, Between(0)] = 0,
     seed: Annotated[int, Between(0)] = 0,
+    options: Mapping[str, Mapping[str, float]] | None = None,
     on_run: Callable[[SearchTable], None] | None = None,
 ) -> Compared:
     """Run algorithms on one table, or on the common cells of two tables, and compare them.
@@ -316,21 +362,29 @@ def compare(
         dataset: data set of the accuracies; the usual data set of the tables if None.
         budget: budget of each run, at most the cost of all cells; if None, the papers' budget.
         repeats: independent runs of each algorithm.
-        reruns: number of resampled tables to search, for the p-value.
+        reruns: number of resampled tables to search, for the p-value; 99 allow p = 0.01.
         seed: seed of all random numbers.
+        options: for an algorithm, the arguments of its constructor: ``{"rea": {"sample": 5}}``.
         on_run: called with the table after each run, for progress.
     """
     given = [tables] if isinstance(tables, str | Path | Table | SearchTable) else list(tables)
     searched = search_tables(given, dataset)
     spent = budget or affordable(paper_budget(*searched), searched)
 
+    names = list(dict.fromkeys(algorithms)) or algorithm_names()
     run = functools.partial(
-        run_all, algorithms=algorithms, budget=spent, repeats=repeats, seed=seed, on_run=on_run
-    )
-    alone = len(searched) == 1 or len({*(algorithms or algorithm_names())}) == 1
+        run_all, algorithms=names, budget=spent, repeats=repeats, seed=seed, options=options,
+        on_run=on_run,
+    )  # fmt: skip
+    alone = len(searched) == 1 or len(names) == 1
+    if reruns and alone:
+        raise InputError(
+            "reruns compare the rankings of at least two algorithms on two tables; number of "
+            f"tables: {len(searched)}, of algorithms: {len(names)}. Give more, or reruns=0"
+        )
     rng = np.random.default_rng(seed)
     # Drawn before any search: a table that cannot be resampled is an error.
-    resampled = rerun_tables(searched[0], reruns, rng) if reruns and not alone else []
+    resampled = rerun_tables(searched[0], reruns, rng) if reruns else []
     results = [run(table) for table in searched]
     if alone:
         return Compared(results=tuple(results), agreement=None)
@@ -347,21 +401,27 @@ def run_all(
     budget: Budget | None = None,
     repeats: Annotated[int, Between(1)] = 500,
     seed: Annotated[int, Between(0)] = 0,
+    options: Mapping[str, Mapping[str, float]] | None = None,
     on_run: Callable[[SearchTable], None] | None = None,
 ) -> Comparison:
     """Run algorithms (all of them by default) on a table, `repeats` times each.
 
-    If `budget` is None, it is `paper_budget`. `seed` decides all random draws. `on_run` is called
-    with the table after each run, for progress.
+    If `budget` is None, it is `paper_budget`. `seed` decides all random draws. `options` and
+    `on_run` are those of `compare`.
     """
     budget = budget or paper_budget(table)
+    names = algorithms or algorithm_names()
+    for name in options or ():
+        if name not in names:
+            raise UnknownNameError("algorithm in options", name, names)
     runs: dict[str, list[Trajectory]] = {}
     # The matrices are so small that several threads of BLAS would be slower than one thread.
     with threadpool_limits(1, user_api="blas"):
-        for name in algorithms or algorithm_names():
+        for name in names:
             runs[name] = []
-            for number in range(repeats):
-                runs[name].append(replay(name, table, budget, seed=seed, run=number))
+            chosen = (options or {}).get(name)
+            for count in range(repeats):
+                runs[name].append(replay(name, table, budget, seed=seed, run=count, options=chosen))
                 if on_run:
                     on_run(table)
     return Comparison(table=table, budget=budget, runs=runs)
@@ -386,12 +446,15 @@ def order_agreement(
     """
     means = [result.finals.mean(axis=0) for result in (first, second, *reruns)]
     tau, *null = (float(_taus(means[0], other)) for other in means[1:])
+    swaps, again = _swaps(first, second), tuple(len(_swaps(first, other)) for other in reruns)
     return OrderAgreement(
         tau=Estimate(tau, *_bootstrap(first.finals, second.finals, draws, rng)),
-        swaps=_swaps(first, second),
+        swaps=swaps,
         null_tau=tuple(null),
-        null_swaps=tuple(len(_swaps(first, other)) for other in reruns),
-        p_value=(1 + sum(value <= tau for value in null)) / (1 + len(null)) if null else None,
+        null_swaps=again,
+        p_value=(1 + sum(count >= len(swaps) for count in again)) / (1 + len(again))
+        if again
+        else None,
     )
 
 

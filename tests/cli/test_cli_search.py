@@ -200,6 +200,15 @@ def test_compare_prints_tables_and_the_budget(published: Path):
     assert "Reported elsewhere" not in done.stdout
 
 
+def test_compare_writes_a_table_for_a_paper_and_the_verdict_apart():
+    words = ("compare", "mini@fixed", "mini@topology", "--algorithm", "random", "--repeats", 2)
+    for name, begin in (("latex", "\\begin{table}"), ("md", "| table |"), ("csv", "table,")):
+        done = _rebench(*words, "--evaluations", 5, "--format", name)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.startswith(begin)
+        assert "budget: 5 evaluations" in done.stderr
+
+
 def test_proxies_of_a_table(published: Path):
     done = _rebench("proxies", published, "--json")
     assert done.returncode == 0, done.stderr

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
+
 import numpy as np
 import pytest
 from search_tables import smooth_table
 
 import rebench
 import rebench.search
-from rebench.errors import InputError
+from rebench.cli.search import compare_tables
+from rebench.errors import InputError, UnknownNameError
 from rebench.search import SearchSpace
 from rebench.search.comparison import order_agreement, run_all
 
@@ -28,11 +31,12 @@ def test_two_tables_by_name_are_searched_alike_and_held_against_each_other():
     assert str(found) == (
         "No pair of algorithms changes its order significantly. The rankings of 2 algorithms agree "
         f"by Kendall's tau = {found.tau:.2f} (95 % CI {low:.2f} to {high:.2f}). No seed baseline: "
-        "pass reruns=20 to search 20 resampled tables. Measured on mini@fixed and mini@topology: "
-        f"{first.table.dataset}, {len(first.table.space)} cells, test accuracy, 5 runs of each "
-        f"algorithm with {first.budget} each."
+        "pass reruns=99 to search 99 resampled tables. Measured on mini@fixed and mini@topology: "
+        f"{first.table.dataset}, {len(first.table.space)} cells, searched on "
+        f"{first.table.searched_on}, judged by test accuracy, 5 runs of each algorithm with "
+        f"{first.budget} each."
     )
-    assert "No seed baseline: pass --reruns 20 to search" in found.verdict("--reruns 20")[2]
+    assert "No seed baseline: pass --reruns 99 to search" in found.verdict("--reruns 99")[1]
     assert repr(found) == f"<Compared: {found}>"
     assert "<table" in found._repr_html_()
     assert len(found.plot().axes) == 2
@@ -70,8 +74,8 @@ def test_reruns_give_a_p_value():
     found = rebench.search.compare(tables, ["random", "rea"], budget=budget, repeats=3, reruns=4)
     assert 0.2 <= found.p_value <= 1
     low, high = np.quantile(found.agreement.null_tau, [0.025, 0.975])
-    assert f"(median; 95 % {low:.2f} to {high:.2f})" in str(found)
-    assert f"p = {found.p_value:.3f}, 4 resampled tables, noise from the runs of each" in str(found)
+    said = f"4 resampled tables, noise from the runs of each cell; 95 % {low:.2f} to {high:.2f})"
+    assert said in str(found)
     profit = found.profit()
     assert sorted(profit["algorithm"]) == ["random", "rea"]
     assert profit["profit"].sum() == pytest.approx(0)  # gains of average ranks sum to 0
@@ -85,8 +89,52 @@ def test_a_table_without_known_noise_is_refused_before_any_search():
     with pytest.raises(InputError, match="seed noise is unknown"):
         rebench.search.compare(tables, ["random", "rea"], reruns=2, on_run=told.append)
     assert told == []
-    # One algorithm has no ranking, so nothing is resampled.
-    assert rebench.search.compare(tables, ["random"], repeats=1, reruns=2).agreement is None
+
+
+@pytest.mark.parametrize(
+    ("tables", "algorithms", "counts"),
+    [(1, ["random", "rea"], "tables: 1, of algorithms: 2"), (2, ["random"] * 2, "2, of.*: 1")],
+)
+def test_reruns_without_two_rankings_are_refused(tables: int, algorithms: list[str], counts: str):
+    given = ["mini@fixed", "mini@topology"][:tables]
+    with pytest.raises(InputError, match=f"reruns compare the rankings .*{counts}. Give more"):
+        rebench.search.compare(given, algorithms, repeats=1, reruns=2)
+
+
+def test_options_reach_their_algorithm():
+    table, budget = smooth_table(), rebench.search.Budget(evaluations=60)
+    plain, chosen = (
+        rebench.search.compare(table, ["random", "rea"], budget=budget, repeats=2, options=options)
+        for options in (None, {"rea": {"population": 5, "sample": 2}})
+    )
+    same = [
+        [run.positions.tolist() for run in plain.results[0].runs[name]]
+        == [run.positions.tolist() for run in chosen.results[0].runs[name]]
+        for name in ("random", "rea")
+    ]
+    assert same == [True, False]
+    with pytest.raises(UnknownNameError, match="unknown algorithm 'bohb' in options; valid: rea"):
+        rebench.search.compare(table, ["rea"], budget=budget, options={"bohb": {}})
+
+
+def test_final_accuracies_are_written_for_a_paper():
+    budget = rebench.search.Budget(evaluations=5)
+    found = rebench.search.compare("mini@fixed", ["random"], budget=budget, repeats=3)
+    row = found.frame().iloc[0]
+    texts = ["mini@fixed", "random", f"{row['mean']:.2f}"]
+    texts += [f"{row['low']:.2f} to {row['high']:.2f}", f"{row['regret']:.2f}"]
+    assert found.to_markdown().splitlines()[-1] == f"| {' | '.join(texts)} |"
+    assert " & ".join(texts) in found.to_latex("tab:mine")
+    assert r"accuracy of search algorithms (\%), mean over 3 runs with 5 eval" in found.to_latex()
+    assert found.to_csv() == found.frame().to_csv(index=False)
+
+
+def test_python_and_the_command_have_the_same_number_of_repeats():
+    defaults = [
+        inspect.signature(function).parameters["repeats"].default
+        for function in (rebench.search.compare, run_all, compare_tables)
+    ]
+    assert len(set(defaults)) == 1
 
 
 def test_three_tables_and_mixed_kinds_are_refused():

@@ -186,7 +186,7 @@ def test_a_signal_of_unknown_noise_is_left_unchanged():
     assert not np.isclose(rerun.tested, tested).any()
 
 
-def test_p_value_counts_reruns_that_agree_as_little():
+def test_p_value_counts_reruns_that_reverse_as_many_pairs():
     one, other = (_with_finals(np.arange(10.0)[:, None] + order) for order in ([9, 0], [0, 9]))
     found = order_agreement(
         one, other, rng=np.random.default_rng(0), reruns=[one, other, one, one], draws=20
