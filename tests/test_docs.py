@@ -125,6 +125,9 @@ def test_package_of_the_page_on_extending_is_found(tmp_path):
         done = ran(words, tmp_path)
         assert done.returncode == 0, (words, done.stderr)
         assert "Traceback" not in done.stderr, words
+    [snippet] = [each for each in blocks(page, "python") if "search.compare(" in each]
+    done = ran(["-c", snippet], tmp_path)
+    assert "ends best on nb201" in done.stdout, done.stderr
 
 
 @pytest.mark.parametrize("page", ["sweep-file.md", "columns.md"])

@@ -22,6 +22,7 @@ __all__ = [
     "cells_of_mini",
     "other_seeds",
     "pairs_of_algorithms",
+    "ruggedness",
     "searched",
 ]
 
@@ -61,6 +62,18 @@ def other_seeds(table: str) -> dict[str, Any]:
     """Return tau between a table and the tables that are resampled from it, and pairs that swap."""
     [row] = [one for one in _measured()["baselines"] if one["table"] == table]
     return dict(row)
+
+
+def ruggedness(table: str, number: str) -> Any:
+    """Return a number of a table, or of its copies (`TABLE rerun`) their range and mean."""
+    values = [
+        row[number]
+        for row in _measured()["ruggedness"]
+        if row["table"] == table or row["table"].rpartition(" ")[0] == table
+    ]
+    if len(values) == 1:
+        return values[0]
+    return {"low": min(values), "high": max(values), "mean": sum(values) / len(values)}
 
 
 def pairs_of_algorithms() -> int:

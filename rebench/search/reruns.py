@@ -28,7 +28,7 @@ __all__ = ["rerun_tables"]
 # With fewer networks that two cells share, their differences say little about seed noise.
 _FEWEST_CLASSES: Final = 10
 # A resampled accuracy this many standard deviations above the best mean is an error of the model.
-_FARTHEST_SD: Final = 10
+_FARTHEST_SD: Final = 5
 # Prediction by kernel ridge regression on `SearchSpace.features`. On the published tables, more
 # landmarks or another width do not change the number of local optima of the copies.
 _LANDMARKS: Final = 1000
