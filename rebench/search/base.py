@@ -2,8 +2,8 @@
 
 To add an algorithm, write one file in this folder with a class like those in `random` or
 `evolution`, decorated with `@register("name")`. Another package does the same, and names its module
-as an entry point of the group ``rebench.algorithms``. Budgets, cost, repeats, statistics, figures
-and the command line use the registry.
+as an entry point of the group ``rebench.algorithms``; a script imports its file. Budgets, cost,
+repeats, statistics, figures and the command line use the registry.
 
 The algorithms are not taken from a library: those of Syne Tune are asynchronous schedulers over
 simulated workers, with several dozen dependencies. Here a run only reads the table, which is fast.

@@ -292,4 +292,4 @@ def test_validation_accuracy_is_final_where_there_is_no_other_and_the_protocol_s
     assert [each.split for each in search_tables([half, both])] == ["validation", "test"]
     names = ["random", "rea"]
     found = compare([half, both], names, budget=Budget(evaluations=2), repeats=2)
-    assert "9 cells, validation and test accuracy, 2 runs" in str(found)
+    assert "judged by validation and test accuracy, 2 runs" in str(found)
