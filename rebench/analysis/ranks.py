@@ -1,4 +1,4 @@
-"""Ranks of the cells of one table, with confidence intervals from the noise between seeds.
+"""Ranks and means of the cells of one table, with intervals from the noise between seeds.
 
 The interval of a cell's rank follows Mogstad, Romano, Shaikh and Wilhelm (Review of Economic
 Studies, 2024): compare the cell with every other cell at one simultaneous level, and count the
@@ -14,6 +14,7 @@ of at least 95 %. `scripts/bench/calibration.py` measures the coverage in simula
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Final
 
@@ -24,12 +25,15 @@ from scipy import special
 
 from rebench.analysis.concordance import TIE_WIDTH, Floats
 from rebench.analysis.paired import Accuracies
-from rebench.analysis.seed_noise import reach
+from rebench.analysis.seed_noise import pooled_sd, reach
 from rebench.errors import InputError
+from rebench.intervals import student_reach
 
-__all__ = ["critical_values", "rank_intervals"]
+__all__ = ["critical_values", "mean_half_width", "rank_intervals"]
 
 _LEVEL: Final = 0.95
+# Level of the test whether the runs of a cell differ more than those of similar cells.
+_OUTLYING: Final = 0.001
 # Number of groups of cells with similar standard deviation; each group is computed with one value.
 _BINS: Final = 24
 # Nodes of the integral over the noise of the compared cell.
@@ -65,8 +69,7 @@ def rank_intervals(table: Accuracies, cells: Sequence[int] | None = None) -> pd.
         raise InputError(f"{table.name} has no cell {asked[~known][0]}")
     means = table.centred_means
     sd = table.run_sd / np.sqrt(table.counts)
-    freedom = min(2 * reach(len(means)) + 1, len(means)) * float((table.counts - 1).mean())
-    critical = critical_values(sd, freedom)
+    critical = critical_values(sd, _freedom(table))
     better, worse = _separated(means, sd, critical, rows)
     above = len(means) - np.searchsorted(np.sort(means), means[rows] + TIE_WIDTH / 2)
     return pd.DataFrame(
@@ -79,6 +82,28 @@ def rank_intervals(table: Accuracies, cells: Sequence[int] | None = None) -> pd.
         },
         index=pd.Index(asked, name="index"),
     )
+
+
+def mean_half_width(table: Accuracies, cell: int) -> float:
+    """Return the half width of the 95 % interval of a cell's mean over seeds.
+
+    The variance of a run is pooled over cells of similar accuracy, because a cell has few runs. If
+    the runs of the cell differ significantly more, such as after a divergence, it is their own.
+    """
+    row = int(np.searchsorted(table.cells, cell))
+    runs = table.runs[row][np.isfinite(table.runs[row])]
+    sd, freedom = float(pooled_sd(table.runs)[row]), _freedom(table)
+    squares = float(((runs - runs.mean()) ** 2).sum())
+    if special.chdtrc(len(runs) - 1, squares / sd**2) < _OUTLYING:
+        freedom = len(runs) - 1
+        sd = math.sqrt(squares / freedom)
+    return student_reach(freedom) * sd / math.sqrt(len(runs))
+
+
+def _freedom(table: Accuracies) -> float:
+    """Return the degrees of freedom of a pooled variance."""
+    n = len(table.cells)
+    return min(2 * reach(n) + 1, n) * float((table.counts - 1).mean())
 
 
 def critical_values(sd: Floats, freedom: float = np.inf, level: float = _LEVEL) -> Floats:

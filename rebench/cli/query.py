@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from rebench.cli import options
-from rebench.cli.output import print_rows, warn
+from rebench.cli.output import print_rows, say, warn
 from rebench.errors import InputError, MissingDataError
 
 if TYPE_CHECKING:
@@ -58,9 +59,9 @@ def query(
 
     With --published, they are compared with the published accuracies of the cell.
 
-    All intervals are 95 % intervals. The interval of a mean is Student's t interval, and the
-    interval of a difference is Welch's. The interval of a rank follows from the variation of the
-    accuracies between seeds. A cell may be the best if the interval of its rank begins at 1.
+    All intervals are 95 % intervals. They follow from the variation of the accuracies between
+    seeds, pooled over cells of similar accuracy. A table of fewer than 10 cells has only Student's
+    intervals of means. A cell may be the best if the interval of its rank begins at 1.
 
     Example: rebench query mini 1696
     """
@@ -120,11 +121,22 @@ def query(
             rows.append(
                 dict.fromkeys(rows[0])
                 | {"accuracy": "difference", "table": f"{named[1][0]} minus {named[0][0]}"}
-                | {"mean": compared.difference, "low": compared.low, "high": compared.high}
+                | _difference(compared.difference, rows)
                 | {"rank in common": compared.ranks[1] - compared.ranks[0], **common}
             )
     shown = rows if as_json else _on_screen(rows)
     print_rows(shown, as_json=as_json, title=title, headings=_HEADINGS)
+
+
+def _difference(value: float, rows: list[dict[str, Any]]) -> dict[str, float | None]:
+    """Return the difference of the means in two rows, with its interval if both have one."""
+    halves = [row["high"] - row["mean"] for row in rows if row["high"] is not None]
+    half = math.hypot(*halves)
+    known = len(halves) == len(rows)
+    return {
+        "mean": value, "low": value - half if known else None,
+        "high": value + half if known else None,
+    }  # fmt: skip
 
 
 def _in_order(table: str, cell: str | None) -> tuple[str, str | None]:
@@ -159,6 +171,9 @@ def _on_screen(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     shown = []
     for row, values in zip(rows, per_seed, strict=True):
         line: dict[str, object] = {}
+        if row["rank_low"] is None and len(values) == 1:
+            named = row.get("recipe", row.get("table"))
+            say(f"{named}: no 95 % intervals, because each cell has one value", err=True)
         for name, value in row.items():
             by_seed = {seed: values.get(seed) for seed in seeds}
             line |= by_seed if name == "per seed" else {name: value}
@@ -178,27 +193,22 @@ def _run_order(name: str) -> tuple[bool, int]:
     return name.startswith("run"), int(name.removeprefix("run "))
 
 
-def _rank_interval(table: Table, index: int, key: Key) -> Mapping[str, object]:
-    """Return the 95 % interval of a cell's rank, and whether the cell may be the best of all."""
-    from rebench.analysis import MIN_CELLS, rank_intervals, read_accuracies
-
-    group = table.group(*key)
-    if len(group.index) < MIN_CELLS or group.n.max() < 2:
-        return dict.fromkeys(_RANK_INTERVAL)
-    dataset, split, epochs = key
-    rows = table.frame(dataset=dataset, split=split, epochs=epochs)
-    own = read_accuracies(rows, dataset=dataset, split=split, epochs=epochs)
-    [found] = rank_intervals(own, [index])[list(_RANK_INTERVAL)].to_dict("records")
-    return found
-
-
-def _row(table: Table, index: int, key: Key) -> dict[str, object]:
+def _row(table: Table, index: int, key: Key) -> dict[str, Any]:
     """Return accuracies, mean and rank of a cell in one table, with 95 % intervals."""
+    from rebench.analysis import MIN_CELLS, rank_intervals, read_accuracies
+    from rebench.analysis.ranks import mean_half_width
     from rebench.tables.columns import seed_name
 
-    side = table.query(index, *key)
+    side, group = table.query(index, *key), table.group(*key)
     low, high = side.interval or (None, None)
+    ranked: Mapping[str, object] = dict.fromkeys(_RANK_INTERVAL)
+    if len(group.index) >= MIN_CELLS and group.n.max() >= 2:
+        about = key._asdict()
+        own = read_accuracies(table.frame(**about), **about)
+        half = mean_half_width(own, index)
+        low, high = side.mean - half, side.mean + half
+        [ranked] = rank_intervals(own, [index])[list(_RANK_INTERVAL)].to_dict("records")
     ascending = sorted(side.seeds.items(), key=lambda told: (told[0] < 0, abs(told[0])))
     per_seed = {seed_name(seed): value for seed, value in ascending}
     row = {"per seed": per_seed, "mean": side.mean, "low": low, "high": high}
-    return {**row, "rank": side.rank, **_rank_interval(table, index, key), "of": side.of}
+    return {**row, "rank": side.rank, **ranked, "of": side.of}

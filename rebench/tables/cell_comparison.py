@@ -1,4 +1,4 @@
-"""One cell in two tables: published and re-trained accuracy, an interval and both ranks."""
+"""One cell in two tables: published and re-trained accuracy, their difference, both ranks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rebench.intervals import welch_half_width
 from rebench.tables.answers import CellName, Summary, cell_index
 from rebench.tables.layout import Key
 from rebench.tables.table import Table
@@ -16,17 +15,14 @@ __all__ = ["CellComparison", "compare_cell"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellComparison:
-    """Accuracies of a cell in two tables, and their difference with its 95 % Welch interval.
+    """Accuracies of a cell in two tables, and their difference: re-trained minus published.
 
-    The difference is re-trained minus published. The interval is None if a table has fewer than
-    two seeds. `ranks` are among the cells of both tables; `common` is the number of these cells.
+    `ranks` are among the cells of both tables; `common` is the number of these cells.
     """
 
     published: Summary
     retrained: Summary
     difference: float
-    low: float | None
-    high: float | None
     ranks: tuple[int, int]
     common: int
 
@@ -39,19 +35,10 @@ def compare_cell(published: Table, retrained: Table, cell: CellName, key: Key) -
     common = np.intersect1d(groups[0].index, groups[1].index)
     means = [group.mean("accuracy") for group in groups]
     first, second = (1 + int((mean[common] > mean[index]).sum()) for mean in means)
-    difference = after.mean - before.mean
-    low = high = None
-    if min(len(before.runs), len(after.runs)) > 1:
-        half = welch_half_width(
-            [(float(np.std(side.runs, ddof=1)), len(side.runs)) for side in (before, after)]
-        )
-        low, high = difference - half, difference + half
     return CellComparison(
         published=before,
         retrained=after,
-        difference=difference,
-        low=low,
-        high=high,
+        difference=after.mean - before.mean,
         ranks=(first, second),
         common=len(common),
     )

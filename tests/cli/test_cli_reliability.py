@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
 
+import numpy as np
 import pytest
 
-from rebench.analysis import rank_intervals, read_accuracies, reliability
+from rebench.analysis import Accuracies, rank_intervals, read_accuracies, reliability
+from rebench.analysis.ranks import mean_half_width
 from rebench.cli import main
+from rebench.intervals import mean_interval
 from rebench.tables import open_table
 
 
@@ -80,7 +84,37 @@ def test_a_cell_has_an_interval_of_its_rank(monkeypatch: pytest.MonkeyPatch, cap
     assert rows["fixed"]["may_be_best"] is True
 
 
+def test_intervals_of_a_mean_and_of_a_rank_have_the_noise_of_similar_cells(capsys):
+    """Two runs of cell 10676 differ by 1.16: Student's interval is 6 times as wide."""
+    assert main(["query", "nb201", "10676", "--dataset", "cifar100", "--json"]) == 0
+    [row] = json.loads(capsys.readouterr().out)
+    rows = open_table("nb201").frame(dataset="cifar100", split="x-valid")
+    runs = rows.pivot(index="index", columns="seed", values="accuracy")
+    near = runs.iloc[runs.mean(axis=1).sub(row["mean"]).abs().argsort()[:200]]
+    error = near.std(axis=1).pow(2).mean() ** 0.5 / 2**0.5
+    assert row["high"] - row["mean"] == pytest.approx(1.97 * error, rel=0.15)
+    assert row["mean"] - row["low"] == pytest.approx(row["high"] - row["mean"])
+
+
+def test_a_difference_has_the_noise_of_both_tables(capsys):
+    assert main(["query", "mini@topology", "1696", "--published", "mini@fixed", "--json"]) == 0
+    first, second, difference = json.loads(capsys.readouterr().out)
+    halves = [row["high"] - row["mean"] for row in (first, second)]
+    assert difference["high"] - difference["mean"] == pytest.approx(math.hypot(*halves))
+    assert difference["mean"] - difference["low"] == pytest.approx(math.hypot(*halves))
+
+
+def test_a_cell_that_diverged_once_has_an_interval_of_its_own_runs():
+    runs = np.random.default_rng(0).normal(90, 0.3, (60, 3))
+    runs[7, 2] = 10.0
+    table = Accuracies(name="x", cells=np.arange(60), seeds=(0, 1, 2), runs=runs)
+    value, _, high = mean_interval(runs[7])
+    assert mean_half_width(table, 7) == pytest.approx(high - value)
+
+
 def test_a_table_without_seeds_has_no_rank_intervals(capsys):
     assert main(["query", "nb201", "1696", "--dataset", "cifar10", "--json"]) == 0
     [row] = json.loads(capsys.readouterr().out)
     assert (row["rank"], row["rank_low"], row["may_be_best"]) == (14195, None, None)
+    assert main(["query", "nb201", "1696", "--dataset", "cifar10"]) == 0
+    assert "nb201: no 95 % intervals, because each cell has one value" in (capsys.readouterr().err)
