@@ -6,6 +6,7 @@ same records. Every module and command that takes the name of a table opens the 
 
 from __future__ import annotations
 
+import difflib
 import functools
 import logging
 import os
@@ -238,19 +239,27 @@ def _find(given: str | Path, recipe: str | None = None) -> _Named:
             return _Named(name=place, file=written, recipe=wanted)
     place = before if at else name
     if "@" in place:
-        raise MissingDataError(f"no table at {place}; write a table and one recipe as NAME@RECIPE")
+        raise InputError(f"no table at {place}; write a table and one recipe as NAME@RECIPE")
     if Path(place).name == place and not Path(place).suffix:
         hint = "; `rebench table fetch --help` names tables to download"
         raise UnknownNameError("table", place, released, hint)
-    raise MissingDataError(
-        f"no table at {place}; give a run's folder, a Parquet or CSV file or a released table "
-        f"({', '.join(released) or 'none is installed'}). "
-        f"`rebench table ingest SOURCE --out {place}` makes a table of the benchmark's files"
+    beside = [path.name for path in Path(place).parent.glob("*")]
+    near = difflib.get_close_matches(Path(place).name, beside, n=1)
+    meant = "".join(f"; did you mean {Path(place).with_name(name)}?" for name in near)
+    raise InputError(
+        f"no table at {place}{meant or ';'} give a run's folder, a Parquet or CSV file or a "
+        f"released table ({', '.join(released) or 'none is installed'})"
     )
 
 
 def _file_of(path: Path) -> Path:
     """Return the file of a path: for a run its results, collected from its records."""
+    if path.suffix == ".toml":
+        from rebench.runs.folder import run_folder  # loads pydantic
+
+        raise InputError(
+            f"{path} is a sweep file, not a table; its run folder is {run_folder(path)}"
+        )
     if path.is_file():
         # Results next to a folder of records belong to a run.
         beside_records = path.name == _RESULTS and (path.parent / "results").is_dir()
@@ -270,6 +279,9 @@ def _fresh_results(run: Path) -> Path:
         inside = f"; its run is {run / 'run'}" if (run / "run" / "run.json").is_file() else ""
         raise InputError(f"{run} is not a run: it has neither records nor {_RESULTS}{inside}")
     if newest_ns is None:
+        if (run / "run.json").is_file():
+            told = f"no records are left in {run / 'results'}: an earlier {_RESULTS} is read"
+            _warn(run, (), (told,))
         return built
     # Without write permission, the times of the files show whether a record is newer.
     as_new = built.is_file() and built.stat().st_mtime_ns >= newest_ns

@@ -281,7 +281,6 @@ def test_characters_that_a_terminal_cannot_write_are_replaced(tmp_path: Path):
     ("typed", "message"),
     [
         ("query mini 9 --all", "mini has no accuracy of cell 9"),
-        ("query nowhere.csv 11", "no table at nowhere.csv; give a run's folder"),
         ("export weights mini --out w", "mini has kept no networks"),
         ("data fetch digits", "digits is embedded: nothing to fetch"),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pandas as pd
@@ -14,7 +15,7 @@ from report_tables import studied
 
 from rebench.analysis import Choices
 from rebench.cli import main
-from rebench.errors import InputError, MissingDataError, UnknownNameError
+from rebench.errors import InputError, UnknownNameError
 from rebench.launch.expansion import expand_spec
 from rebench.nats import ReBench
 from rebench.runs import FinishedTrials, RecipeSpec, Record
@@ -204,7 +205,7 @@ def test_label_of_a_table_is_its_name_without_folder_and_suffix(name, label):
 
 @pytest.mark.parametrize("name", ["{run}@topology@nb201", "mini@topology@fixed"])
 def test_a_name_with_two_recipes_is_refused(run, name):
-    with pytest.raises(MissingDataError, match="NAME@RECIPE"):
+    with pytest.raises(InputError, match="NAME@RECIPE"):
         open_table(name.format(run=run))
 
 
@@ -234,7 +235,7 @@ def test_a_released_table_is_opened_by_its_name(published, tmp_path, monkeypatch
 
 
 def test_a_name_of_nothing_says_what_could_be_given(tmp_path):
-    with pytest.raises(MissingDataError, match=r"a run's folder.*`rebench table ingest SOURCE"):
+    with pytest.raises(InputError, match=r"no table at .*; give a run's folder"):
         open_table(tmp_path / "none.parquet")
     with pytest.raises(InputError, match=r"neither records nor results\.parquet"):
         open_table(tmp_path)
@@ -274,3 +275,22 @@ def test_a_benchmark_of_the_environment_with_the_data_set_is_compared(
     monkeypatch.setenv("REBENCH_BENCHMARK", str(published))
     found = _json(capsys, "query", published, NEW, "--dataset", "cifar10")
     assert [row["accuracy"] for row in found] == ["published", "published", "difference"]
+
+
+def test_a_misspelt_path_names_the_nearest_and_a_sweep_names_its_run(run: Path, capsys):
+    sweep = run.with_name("sweep.toml")
+    sweep.write_text("")
+    assert main(["rank", str(run.with_name("rnu"))]) == 2
+    assert f"did you mean {run}? give a run's folder" in capsys.readouterr().err
+    assert main(["rank", str(sweep)]) == 2
+    said = (
+        f"{sweep} is a sweep file, not a table; its run folder is {run.parent / 'runs' / 'sweep'}"
+    )
+    assert said in capsys.readouterr().err
+
+
+def test_results_whose_records_are_deleted_are_noted(run: Path, caplog):
+    (run / "run.json").write_text("{}")
+    shutil.rmtree(run / "results")
+    assert read_rows(run)["index"].nunique() == len(CELLS)
+    assert f"no records are left in {run / 'results'}" in caplog.text
