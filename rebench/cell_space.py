@@ -1,4 +1,8 @@
-"""Statistics of the cells: all as a data frame, or of one cell. Costs depend on the data set."""
+"""Statistics of the cells: all as a data frame, or of one cell. Costs depend on the data set.
+
+`functional_class` is the smallest index among the cells of the published class; `network_class` is
+that among the cells that are the same trainable network, which analyses count as equal cells.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from cells import Cell, CostModel, all_cells
+from cells.classes import functional_classes
 from cells.graph import Fact
 from cells.table import space_ops
 from rebench.data import BENCHMARK, data_spec
@@ -21,6 +26,7 @@ def space() -> pd.DataFrame:
     import pandas as pd
 
     table: pd.DataFrame = pd.DataFrame([cell.describe() for cell in all_cells()])
+    table["network_class"] = functional_classes("strict")
     for suffix, model in _cost_models():
         table[f"params_m{suffix}"] = model.params(space_ops()) / 1e6
         table[f"mflops{suffix}"] = model.flops(space_ops()) / 1e6
@@ -29,7 +35,7 @@ def space() -> pd.DataFrame:
 
 def cell_facts(cell: Cell) -> dict[str, Fact]:
     """Return the row of one cell."""
-    facts = cell.describe()
+    facts = cell.describe() | {"network_class": cell.functional_class("strict")}
     for suffix, model in _cost_models():
         price = model.of(cell)
         facts |= {f"params_m{suffix}": price.params_m, f"mflops{suffix}": price.mflops}

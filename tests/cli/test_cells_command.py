@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from cells import SPACE_SIZE, Cell
+from rebench.cell_space import cell_facts, space
 from rebench.cli import main
 
 
@@ -47,3 +48,14 @@ def test_export_writes_every_cell(tmp_path, suffix):
     assert (row["mflops"], row["params_m_imagenet16_120"]) == (113.95137, 0.809576)
     assert table["network_sum_cubed_depths"].map(int).max() == 172_314_087_915_520
     assert table["lr_multiplier"].isna().sum() == 341
+
+
+def test_equal_cells_of_the_analyses_are_a_column():
+    """As in `docs/explanation/cells.md`: networks, cells with an equal cell, with a path."""
+    table = space()
+    sizes = table["network_class"].map(table["network_class"].value_counts())
+    equal = table[(sizes > 1) & (table["n_paths"] > 0)]
+    assert (table["network_class"].nunique(), (sizes > 1).sum()) == (5_485, 11_553)
+    assert (len(equal), equal["network_class"].nunique()) == (11_212, 1_404)
+    assert table["functional_class"].nunique() == 6_466
+    assert cell_facts(Cell.from_index(1696)) == table.loc[1696].to_dict()
