@@ -29,7 +29,7 @@ from rebench.analysis.replicates import shared_seed_bias, with_replicates
 from rebench.analysis.seed_noise import Rng, SeedNoise, means_of, pooled_sd
 from rebench.errors import InputError
 
-__all__ = ["rank_curve"]
+__all__ = ["exchanged", "rank_curve"]
 
 _COVERED: Final = 0.95
 # With 19 draws the smallest p-value is 1 / 20 = 0.05.
@@ -48,11 +48,10 @@ def rank_curve(
 ) -> tuple[pd.DataFrame, list[str]]:
     """Return `agreement` and p-values at each K, and notes with warnings.
 
-    `p_value` and `p_family` come from the permutation test `exchange_p_values`. They are NaN if
-    `doubts_of` refuses the test. The interval of `drop` allows for unequal noise (`_excess`). If a
+    `p_value` and `p_family` come from the permutation test (`exchanged`). The interval of `drop`
+    allows for unequal noise (`_excess`) and for effects of a seed that differ between cells. If a
     table has one run of each cell, equal cells are second runs (`with_replicates`). The p-values
-    are then those of a bootstrap. If the effect of a seed differs between cells, intervals and
-    p-values are widened by `_widened_by_seeds`.
+    are then those of a bootstrap. `drop_error` is the standard error of `drop`.
     """
     if draws and draws < _FEWEST_DRAWS:
         raise InputError(
@@ -70,7 +69,7 @@ def rank_curve(
     curve = agreement_frame(agreed, classes, top_percent)
     notes += told
     if not (cells.before.has_seeds or cells.after.has_seeds):
-        return curve.assign(p_value=np.nan, p_family=np.nan), notes
+        return curve.assign(drop_error=np.nan, p_value=np.nan, p_family=np.nan), notes
     if len(cells) < FEW_CELLS:
         notes.append(f"with {len(cells)} cells the test detects only large changes")
         # With few cells `drop` and its percentiles are skewed, so the interval is made symmetric.
@@ -83,36 +82,51 @@ def rank_curve(
         excess += shared_seed_bias(top_percent, single)
     curve["drop_low"] -= excess
     if replicated:
-        curve["p_value"], curve["p_family"] = bootstrap_p_values(agreed.drop, excess)
-        return curve, notes
+        p_values = np.array(bootstrap_p_values(agreed.drop, excess))
+    else:
+        drop = curve["drop"].to_numpy()
+        p_values, half, said = exchanged(paired, drop, top_percent, by=by, draws=draws, rng=rng)
+        curve["drop_low"] = np.fmin(curve["drop_low"], drop - half)  # NaN is ignored
+        curve["drop_high"] = np.fmax(curve["drop_high"], drop + half)
+        notes += said
+    # The upper half of the interval is 1.96 standard errors.
+    curve["drop_error"] = (curve["drop_high"] - curve["drop"]) / special.ndtri(0.975)
+    # Tau is between -1 and 1, so `drop` cannot be further from seed tau.
+    curve["drop_low"] = np.fmax(curve["drop_low"], curve["seed_tau_low"] - 1)
+    curve["drop_high"] = np.fmin(curve["drop_high"], curve["seed_tau_high"] + 1)
+    curve["p_value"], curve["p_family"] = p_values
+    return curve, notes
+
+
+def exchanged(
+    paired: Paired,
+    drop: Floats,
+    top_percent: Sequence[float],
+    *,
+    by: Selection = "benchmark",
+    draws: int,
+    rng: np.random.Generator,
+) -> tuple[Floats, Floats, tuple[str, ...]]:
+    """Return p-values [2, K], raw and adjusted for all K, half widths [K], and notes.
+
+    The p-values are those of `exchange_p_values`, or NaN if `doubts_of` refuses the test. If the
+    effect of a seed differs between cells, p-values are raised by `seed_jackknife`, or with few
+    seeds by `_of_few_seeds`. The interval of `drop` [K] then has at least the half width, else NaN.
+    """
     found = doubts_of(paired, rng)
-    p_values = exchange_p_values(
-        paired, top_percent, by=by, draws=max(draws, _FEWEST_DRAWS), rng=rng
-    )
-    for name, exchanged in zip(("p_value", "p_family"), p_values, strict=True):
-        curve[name] = np.nan if found.refused else exchanged
-    if found.by_seed:
-        curve = _widened_by_seeds(curve, paired, top_percent, by)
-    return curve, [*notes, *found.notes]
-
-
-def _widened_by_seeds(
-    curve: pd.DataFrame, paired: Paired, top_percent: Sequence[float], by: Selection
-) -> pd.DataFrame:
-    """Widen intervals and raise p-values by `seed_jackknife`, or with few seeds `_of_few_seeds`."""
-    if paired.fewest_seeds >= FEWEST_SEEDS:
+    draws = max(draws, _FEWEST_DRAWS)
+    p_values = np.array(exchange_p_values(paired, top_percent, by=by, draws=draws, rng=rng))
+    half, p_least = np.full(len(top_percent), np.nan), np.zeros(len(top_percent))
+    if found.by_seed and paired.fewest_seeds >= FEWEST_SEEDS:
         by_seed = seed_jackknife(paired, top_percent, by=by)
         half = (by_seed["drop_high"] - by_seed["drop"]).to_numpy()
-        p_value = by_seed["p_value"].fillna(0).to_numpy()
-    else:
-        share, p_value = _of_few_seeds(paired, top_percent, by)
-        half = share * np.abs(curve["drop"].to_numpy())
-    return curve.assign(
-        drop_low=np.fmin(curve["drop_low"], curve["drop"] - half),
-        drop_high=np.fmax(curve["drop_high"], curve["drop"] + half),
-        p_value=np.maximum(curve["p_value"], p_value),
-        p_family=np.maximum(curve["p_family"], p_value),
-    )
+        p_least = by_seed["p_value"].fillna(0).to_numpy()
+    elif found.by_seed:
+        share, p_least = _of_few_seeds(paired, top_percent, by)
+        half = share * np.abs(drop)
+    if found.refused:
+        p_values[:] = np.nan
+    return np.maximum(p_values, p_least), half, found.notes
 
 
 def _of_few_seeds(

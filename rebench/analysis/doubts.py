@@ -75,14 +75,15 @@ def doubts_of(paired: Paired, rng: np.random.Generator) -> Doubts:
             + (
                 "by a jackknife over seeds"
                 if paired.fewest_seeds >= FEWEST_SEEDS
-                else "as if all noise were of this kind. Train three seeds of each table to "
-                "measure how much noise is"
+                else "as if all noise were of this kind. To measure this effect, train three seeds "
+                "of each table"
             )
         )
     elif paired.fewest_seeds == 2 and len(paired) < FEW_CELLS:
         notes.append(
-            f"with two seeds and {len(paired)} cells it cannot be checked whether the effect of a "
-            "seed differs between cells, so intervals can be too narrow: train a third seed"
+            f"{first.name} and {second.name}: with two seeds and {len(paired)} cells it cannot be "
+            "checked whether the effect of a seed differs between cells, so intervals can be too "
+            "narrow: train a third seed"
         )
     return Doubts(tuple(notes), diverged or uneven, favoured)
 

@@ -1,22 +1,29 @@
-"""Power to detect a drop, by the numbers of cells and seeds."""
+"""Power of `rank` to detect a drop, by the numbers of cells and seeds."""
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 import pandas as pd
 
-from rebench.analysis.paired import Accuracies
+from rebench.analysis.concordance import Floats
+from rebench.analysis.curve import exchanged
+from rebench.analysis.paired import Accuracies, Paired
+from rebench.analysis.rank_table import LEVEL
 from rebench.analysis.ranking import TauSamples, between_seeds
 from rebench.analysis.seed_noise import Rng, SeedNoise
 from rebench.errors import InputError
 
 __all__ = ["power"]
 
-# Number of simulated cells for the calibration of the size of the change.
-_MANY: Final = 4000
+# Numbers of simulated tables and cells for the calibration of the size of the change.
+_CALIBRATED: Final = (4, 4000)
+# Permutations of each simulated test.
+_PERMUTATIONS: Final = 99
 _HALVINGS: Final = 12
 
 
@@ -27,37 +34,39 @@ def power(
     cells: Sequence[int] = (30, 60, 120, 240, 480, 960),
     seeds: Sequence[int] = (2, 3, 5),
     top_percent: float = 100.0,
-    draws: int = 200,
-    level: float = 0.95,
+    draws: int = 100,
     rng: Rng = None,
 ) -> pd.DataFrame:
     """Return the power to detect a drop of `drop`, by the numbers of cells and seeds.
 
     Simulated tables have true accuracies and noise like `table`, which must have several seeds. The
     second recipe changes all true accuracies at random, so strongly that the drop among the top K %
-    of many cells is `drop`. A change counts as detected if the drop exceeds the `level` quantile of
-    the drops without a change. There are `draws` tables with a change, and `draws` without.
+    of many cells is `drop`. The power is the share of `draws` pairs of tables in which the test of
+    `rank_curve` has a p-value of at most 0.05.
 
     Returns:
         A row per number of cells and of seeds: `cells`, `seeds`, `runs` (of both recipes
-        together), `seed_tau` (mean of the tables without a change) and `power`.
+        together), `seed_tau` (of many cells) and `power`.
     """
     rng = np.random.default_rng(rng)
     model = SeedNoise.fit(table.runs)
 
-    def simulated(n: int, k: int, change: float, tables: int) -> TauSamples:
-        picked = rng.integers(0, len(model.means), size=tables * n)
-        true, sd = model.true_means(1, rng)[0][picked], model.run_sd[picked, None]
-        moved = rng.standard_normal(len(true)) * true.std() + true.mean()
+    def simulated(n: int, k: int, change: float) -> tuple[Floats, Floats]:
+        picked = rng.integers(0, len(model.means), size=n)
+        drawn = model.true_means(math.ceil(n / len(model.means)), rng)
+        true = drawn[rng.integers(0, len(drawn), size=n), picked]
+        sd = model.run_sd[picked, None]
+        moved = rng.standard_normal(n) * true.std() + true.mean()
         after = np.sqrt(1 - change) * true + np.sqrt(change) * moved
-        before, retrained = (
-            own[:, None] + sd * rng.standard_normal((len(own), k)) for own in (true, after)
-        )
-        sample = np.arange(tables * n).reshape(tables, n)
-        return between_seeds(before, retrained, sample, [top_percent])
+        first, second = (own[:, None] + sd * rng.standard_normal((n, k)) for own in (true, after))
+        return first, second
+
+    def agreement(change: float) -> TauSamples:
+        sample = np.arange(math.prod(_CALIBRATED)).reshape(_CALIBRATED)
+        return between_seeds(*simulated(sample.size, 2, change), sample, [top_percent])
 
     low, high = 0.0, 1.0
-    most = float(simulated(_MANY, 2, high, 4).drop.mean())
+    most = float(agreement(high).drop.mean())
     if not 0 < drop < most:
         raise InputError(
             f"drop must be above 0 and below {most:.2f}, the drop between unrelated rankings, got "
@@ -65,14 +74,16 @@ def power(
         )
     for _ in range(_HALVINGS):
         change = (low + high) / 2
-        enough = simulated(_MANY, 2, change, 4).drop.mean() > drop
-        low, high = (low, change) if enough else (change, high)
-    rows = []
-    for n in cells:
-        for k in seeds:
-            null = simulated(n, k, 0.0, draws)
-            limit = np.nanquantile(null.drop, level)
-            shown = simulated(n, k, change, draws).drop > limit
-            row = {"cells": n, "seeds": k, "runs": 2 * n * k}
-            rows.append(row | {"seed_tau": float(np.nanmean(null.seed_tau)), "power": shown.mean()})
-    return pd.DataFrame(rows)
+        low, high = (low, change) if agreement(change).drop.mean() > drop else (change, high)
+    seed_tau = float(agreement(change).seed_tau.mean())
+
+    def detected(n: int, k: int) -> bool:
+        paired = Paired.of_values(*simulated(n, k, change))
+        p_values, *_ = exchanged(paired, np.zeros(1), [top_percent], draws=_PERMUTATIONS, rng=rng)
+        return bool(p_values[0, 0] <= LEVEL)
+
+    return pd.DataFrame(
+        {"cells": n, "seeds": k, "runs": 2 * n * k, "seed_tau": seed_tau}
+        | {"power": np.mean([detected(n, k) for _ in range(draws)])}
+        for n, k in itertools.product(cells, seeds)
+    )

@@ -10,7 +10,7 @@ import typer
 
 from rebench.cli import options
 from rebench.cli.groups import App
-from rebench.cli.output import print_rows, warn
+from rebench.cli.output import print_rows, progress, warn
 from rebench.errors import ClusterError, InputError
 
 if TYPE_CHECKING:
@@ -130,7 +130,8 @@ def plan(
         print_rows(_trials(sweep, expansion), as_json=as_json)
         return
     if power is not None:
-        rows = _power(sweep, expansion, power, like)
+        with progress("Simulating"):
+            rows = _power(sweep, expansion, power, like)
         title = f"with the noise of {rows['noise of'].iloc[0]}"
         print_rows(rows if as_json else rows.drop(columns="noise of"), as_json=as_json, title=title)
         return
@@ -190,6 +191,7 @@ def _power(sweep: SweepSpec, expansion: Expansion, drop: float, like: str | None
     import pandas as pd
 
     from rebench.analysis import read_accuracies
+    from rebench.analysis.doubts import FEWEST_SEEDS
     from rebench.analysis.power import power
     from rebench.tables import open_table
 
@@ -211,7 +213,7 @@ def _power(sweep: SweepSpec, expansion: Expansion, drop: float, like: str | None
     frames = []
     for percent in (100.0, 50.0, 20.0, 10.0):
         sizes = [cells * times for times in (1, 2, 4, 8, 16) if cells * times * percent >= 1000]
-        seeds = [len(sweep.seeds)]
+        seeds = sorted({len(sweep.seeds), max(len(sweep.seeds), FEWEST_SEEDS)})
         try:
             frame = power(known, drop, cells=sizes, seeds=seeds, top_percent=percent, rng=0)
         except InputError as error:
@@ -221,6 +223,11 @@ def _power(sweep: SweepSpec, expansion: Expansion, drop: float, like: str | None
             continue
         frame.insert(0, "top %", percent)
         frames.append(frame)
+    if len(sweep.seeds) < FEWEST_SEEDS:
+        warn(
+            f"train {FEWEST_SEEDS} seeds: with fewer, `rebench rank` detects only large drops if "
+            "the effect of a seed differs between cells, which is not simulated here"
+        )
     return pd.concat(frames, ignore_index=True).round(2).assign(**{"noise of": f"{like}, {key}"})
 
 

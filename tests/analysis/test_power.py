@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from simulated_tables import runs, world
 
-from rebench.analysis import Accuracies
+from rebench.analysis import Accuracies, read_accuracies
 from rebench.analysis.power import power
 from rebench.errors import InputError
+from rebench.tables import open_table
 
 
 def table(values):
@@ -23,7 +24,7 @@ def test_usual_numbers_of_cells_and_seeds_are_tried():
     given = inspect.signature(power).parameters.values()
     assert {one.name: one.default for one in given if one.default is not one.empty} == {
         "cells": (30, 60, 120, 240, 480, 960), "seeds": (2, 3, 5), "top_percent": 100.0,
-        "draws": 200, "level": 0.95, "rng": None,
+        "draws": 100, "rng": None,
     }  # fmt: skip
 
 
@@ -43,3 +44,11 @@ def test_power_is_the_share_of_tables_that_show_a_change():
         power(learnt, 2.0, rng=0)
     with pytest.raises(InputError, match=r"must be above 0 .*, got 0$"):
         power(learnt, 0.0, rng=0)
+
+
+def test_power_is_that_of_the_test_of_rank():
+    """With 16 cells and two seeds, `rank` often misses a change like that of `mini@topology`."""
+    learnt = read_accuracies(open_table("mini@fixed").frame(), dataset="cifar10-jpeg16")
+    two, three = power(learnt, 0.28, cells=(16,), seeds=(2, 3), rng=0)["power"]
+    assert 0.3 < two < 0.55 < three < 0.85
+    assert power(learnt, 0.28, cells=(16,), seeds=(1,), draws=10, rng=0)["power"].item() == 0
