@@ -34,11 +34,19 @@ def without_gaps(paired: Paired) -> tuple[Paired, list[str]]:
     ]
     if not differ(lacking, sizes):
         return paired, []
-    note = f"{lacking[0]} runs of {tables[0].name} are missing and {lacking[1]} of {tables[1].name}"
+    note = " and ".join(
+        f"{count} runs of {table.name}"
+        for count, table in zip(lacking, tables, strict=True)
+        if count
+    )
     if not _best_are_left(tables[int(np.argmax(lacking))]):
-        return paired, [f"{note}: if these are bad runs, the means of their cells are too high"]
+        return paired, [
+            f"{note} are missing: if these are bad runs, the means of their cells are too high"
+        ]
     told = "The other runs of these cells differ less than usual, as if the worst runs were missing"
-    return paired.whole, [f"{note}. {told}: all figures are of the cells without missing runs"]
+    return paired.whole, [
+        f"{note} are missing. {told}: all figures are of the cells without missing runs"
+    ]
 
 
 def _best_are_left(table: Accuracies) -> bool:

@@ -12,9 +12,8 @@ from rebench.analysis.choices import Selection
 from rebench.analysis.curve import rank_curve
 from rebench.analysis.improvement import crossed_difference
 from rebench.analysis.p_values import holm
-from rebench.analysis.paired import Accuracies, Paired, read_accuracies
+from rebench.analysis.paired import Accuracies, Paired, read_accuracies, usual_split_of
 from rebench.errors import InputError, UnknownNameError
-from rebench.tables.columns import usual_split
 from rebench.tables.retrained import label_of
 
 __all__ = ["Across", "read_rankings", "tau_matrix"]
@@ -30,44 +29,53 @@ def read_rankings(
     recipes: Sequence[str] = (),
     split: str | None = None,
     epochs: int | None = None,
-) -> dict[str, dict[str, Accuracies]]:
-    """Return the rankings of a long table, by the data set or recipe that they share.
+    name: str = "table",
+) -> tuple[dict[str, dict[str, Accuracies]], list[str]]:
+    """Return the rankings of a long table, by the data set or recipe that they share, and notes.
 
-    A table without a column `recipe` counts as one recipe, `table`. If empty or None, `datasets`
+    A table without a column `recipe` counts as one recipe, `name`. If empty or None, `datasets`
     and `recipes` are all, `split` is the usual split of each data set, and `epochs` the longest
-    training of each recipe.
+    training of each recipe. A note tells which rankings lack this split or number of epochs.
     """
     if "recipe" not in rows:
-        rows = rows.assign(recipe="table")
+        rows = rows.assign(recipe=name)
     known = sorted(map(str, rows["dataset"].unique()))
-    for name in datasets:
-        if name not in known:
-            raise UnknownNameError("data set in this table", name, known)
+    for dataset in datasets:
+        if dataset not in known:
+            raise UnknownNameError("data set in this table", dataset, known)
     labels = sorted(map(str, rows["recipe"].unique()))
     chosen = [label_of(recipe, labels, "this table") for recipe in recipes] or labels
     found: dict[str, dict[str, Accuracies]] = {}
+    notes = []
     for dataset, recipe in itertools.product(datasets or known, chosen):
         own = rows[(rows["dataset"] == dataset) & (rows["recipe"] == recipe)]
         if own.empty:
             continue
-        measured = split or usual_split(own["split"].unique())
+        measured = split or usual_split_of(own)
         own = own[own["split"] == measured]
-        shared, name = (dataset, recipe) if across == "recipes" else (recipe, dataset)
-        found.setdefault(shared, {})[name] = read_accuracies(
+        longest = epochs or own["epochs"].max()
+        own = own[own["epochs"] == longest]
+        if own.empty:
+            trained = f" after {epochs} epochs" if epochs else ""
+            notes.append(f"{recipe} on {dataset} is left out: it has no {measured}{trained}")
+            continue
+        by_recipe = across == "recipes"
+        shared, label = (dataset, recipe) if by_recipe else (recipe, f"{dataset} {measured}")
+        found.setdefault(shared, {})[label] = read_accuracies(
             own,
             dataset=dataset,
             split=measured,
-            epochs=epochs or int(own["epochs"].max()),
+            epochs=int(longest),
             recipe=recipe,
-            name=name,
+            name=label,
         )
     several = {shared: tables for shared, tables in found.items() if len(tables) > 1}
     if not several:
         raise InputError(
             f"there are no two {across} to compare: the table contains {', '.join(known)} "
-            f"under {', '.join(labels)}"
+            f"under {', '.join(labels)}{''.join(f'; {note}' for note in notes[:3])}"
         )
-    return several
+    return several, notes
 
 
 def tau_matrix(

@@ -61,10 +61,12 @@ class Reliability:
         if known.empty:
             return "Seed tau is not known: no cell has two seeds, or there are too few cells."
         whole = known.nlargest(1, "top_percent").iloc[0]
+        runs = self.accuracies.value == "run"
+        kind = "runs with different seeds" if runs else "means over seeds"
         told = (
-            f"Among the top {whole['top_percent']:g} % two runs with different seeds agree with "
+            f"Among the top {whole['top_percent']:g} % two {kind} agree with "
             f"tau = {whole['seed_tau']:.3f} (95 % CI {whole['seed_tau_low']:.3f} to "
-            f"{whole['seed_tau_high']:.3f})."
+            f"{whole['seed_tau_high']:.3f}){'' if runs else '; single runs agree less'}."
         )
         if self.cells is None:
             return f"{told} Ranks have no intervals: no cell has two seeds."
@@ -128,10 +130,10 @@ def reliability(
         found = equal_cell_tau(own.means, equal, top_percent, rng=seed)
         curve = found.rename(columns=lambda name: str(name).replace("tau", "seed_tau"))
         notes.append(
-            f"one run of each cell: seed tau is that between cells that are the same network "
-            f"({len(equal.rows)} of {len(own.cells)} cells, {equal.n_classes} classes); if they "
-            "share their seed it is too high, on nb201 by 0.005 over all cells and by 0.012 to "
-            "0.015 in the best half"
+            f"one {own.value} of each cell: seed tau is that between cells that are the same "
+            f"network ({len(equal.rows)} of {len(own.cells)} cells, {equal.n_classes} classes); if "
+            "they share their seed it is too high, on nb201 by 0.005 over all cells and by 0.012 "
+            "to 0.015 in the best half"
         )
     order = ["top_percent", "n_cells", "seed_tau", "seed_tau_low", "seed_tau_high"]
     return Reliability(

@@ -20,9 +20,9 @@ from rebench.analysis.common_scale import on_scale_of
 from rebench.analysis.concordance import MIN_CELLS, Floats, Ints
 from rebench.analysis.seed_noise import centred, means_of, pooled_sd
 from rebench.errors import InputError, UnknownNameError
-from rebench.tables.columns import REQUIRED
+from rebench.tables.columns import MEAN_SEED, REQUIRED, usual_split
 
-__all__ = ["Accuracies", "Paired", "complete", "known_runs", "read_accuracies"]
+__all__ = ["Accuracies", "Paired", "complete", "known_runs", "read_accuracies", "usual_split_of"]
 
 _SHOWN: Final = 5
 # Seeds that less than this share of the cells have are omitted. Then cells that lack one of the
@@ -79,6 +79,11 @@ class Accuracies:
     def has_seeds(self) -> bool:
         """Return whether some cell has two seeds, so that noise can be estimated."""
         return bool((self.counts >= 2).any())
+
+    @property
+    def value(self) -> str:
+        """Return the kind of each value, for texts: a run, or a published mean over seeds."""
+        return "mean over seeds" if self.seeds == (MEAN_SEED,) else "run"
 
     @cached_property
     def side_by_side(self) -> tuple[Floats, Ints]:
@@ -315,6 +320,14 @@ def read_accuracies(
         notes=tuple(notes),
         diverged=failed,
     )
+
+
+def usual_split_of(*tables: pd.DataFrame) -> str:
+    """Return the default split of long tables: one in all of them, with runs rather than means."""
+    held = [{*table["split"]} for table in tables]
+    tested = [table[(table["seed"] != MEAN_SEED) & (table["split"] != "train")] for table in tables]
+    runs = [{*table["split"]} for table in tested]
+    return usual_split(set.intersection(*runs) or set.intersection(*held))
 
 
 def known_runs(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -111,6 +111,8 @@ def summary(rerankings: Sequence[Reranking]) -> str:
         least = " to ".join(dict.fromkeys(f"{of(drops):.2g}" for of in (min, max) if drops))
         missed = f"; drops below {least} would often be missed (power below {100 * POWER:.0f} %)"
         said.append(f"{found}{missed if drops else ''}.")
+        if none := [one.after.name for one in equal if math.isinf(one.detectable)]:
+            said.append(f"The data are too few or too noisy to detect any drop: {', '.join(none)}.")
     if unknown:
         said.append(f"No p-value could be computed for {', '.join(unknown)}.")
     return " ".join(said)
@@ -119,8 +121,8 @@ def summary(rerankings: Sequence[Reranking]) -> str:
 def legend(rerankings: Sequence[Reranking]) -> str:
     """Explain K and p of a table of comparisons, and name the values of K without tau."""
     several = rerankings[0].comparisons
-    said = f"K: the top K % of the cells by {_chooser(rerankings)}. p: over all K"
-    said += f" and {several} comparisons (Holm)." if several > 1 else "."
+    said = f"K: the top K % of the cells by {_chooser(rerankings)}. "
+    said += f"p: adjusted for all K{f' and {several} comparisons (Holm)' * (several > 1)}."
     if any(one.contrast != "recipe" for one in rerankings):
         said += " The code that trained the networks differs, too."
     lacking = [{*one.by_k.loc[one.by_k["tau"].isna(), "top_percent"]} for one in rerankings]

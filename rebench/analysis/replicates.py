@@ -44,7 +44,7 @@ def with_replicates(paired: Paired, rng: Rng = None) -> tuple[Paired, list[str]]
         The pair of the cells that have an equal cell, and notes. If both tables have seeds, or
         there are too few equal cells, the pair is returned unchanged.
     """
-    single = [own.name for own in (paired.before, paired.after) if not own.has_seeds]
+    single = [own for own in (paired.before, paired.after) if not own.has_seeds]
     if not single:
         return paired, []
     equal = EqualCells.of_networks(paired.before.cells, paired.classes)
@@ -62,15 +62,19 @@ def with_replicates(paired: Paired, rng: Rng = None) -> tuple[Paired, list[str]]
         own if own.has_seeds else _doubled(own, partner, seed)
         for own in (cells.before, cells.after)
     )
-    note = (
-        f"{' and '.join(single)}: one run of each cell, so seed tau is measured between cells that "
-        f"are the same network ({len(equal.rows)} of the {len(paired)} cells, in "
-        f"{equal.n_classes} classes); all figures are of these cells. If equal cells share their "
-        "seed, this seed tau is too high: on nb201 by 0.005 over all cells, by 0.012 to 0.015 in "
-        "the best half. The interval of `drop` and the p-values (bootstrap over classes) allow "
-        "for it"
+    notes = [
+        f"{own.name}: one {own.value} of each cell, so seed tau is measured between cells that are "
+        f"the same network ({len(equal.rows)} of the {len(paired)} cells, in {equal.n_classes} "
+        "classes); all figures are of these cells"
+        + ("" if own.value == "run" else ". Means over seeds agree more than single runs do")
+        for own in single
+    ]
+    shared = (
+        "If equal cells share their seed, seed tau between them is too high: on nb201 by 0.005 "
+        "over all cells, by 0.012 to 0.015 in the best half. The interval of `drop` and the "
+        "p-values (bootstrap over classes) allow for it"
     )
-    return replace(cells, before=before, after=after), [note]
+    return replace(cells, before=before, after=after), [*notes, shared]
 
 
 def assumed_equal(paired: Paired) -> list[tuple[str, str]]:

@@ -18,7 +18,7 @@ from rebench.analysis.choices import MOST_DRAWS, TOP_PERCENT, Selection
 from rebench.analysis.concordance import MIN_CELLS
 from rebench.analysis.curve import rank_curve
 from rebench.analysis.improvement import improvement
-from rebench.analysis.paired import Accuracies, Paired, read_accuracies
+from rebench.analysis.paired import Accuracies, Paired, read_accuracies, usual_split_of
 from rebench.analysis.rank_table import (
     LEVEL,
     POWER,
@@ -35,7 +35,7 @@ from rebench.analysis.seed_noise import Rng
 from rebench.arguments import Between, checked
 from rebench.drawable import Drawable
 from rebench.errors import InputError, UnknownNameError
-from rebench.printable import number, probability, span
+from rebench.printable import number, probability, signed, span
 from rebench.tables import Table, open_table
 from rebench.tables.columns import MEAN_SEED, REQUIRED, usual_split
 
@@ -152,10 +152,13 @@ class Reranking(Drawable):
 
     @property
     def detectable(self) -> float:
-        """Return the drop that has a power of 80 % at the largest K; NaN without interval."""
-        # The upper half of the interval is 1.96 standard errors.
-        error = (self.drop[2] - self.drop[0]) / special.ndtri(0.975)
-        return float((special.ndtri(1 - LEVEL / self.comparisons) + special.ndtri(POWER)) * error)
+        """Return the drop that has a power of 80 % at the largest K; NaN without interval.
+
+        Infinity means that no possible drop has this power: tau is at least -1.
+        """
+        level = special.ndtri(1 - LEVEL / self.comparisons)
+        drop = float((level + special.ndtri(POWER)) * self._whole["drop_error"])
+        return math.inf if drop > self.seed_tau + 1 else drop
 
     @property
     def _whole(self) -> pd.Series[float]:
@@ -225,9 +228,9 @@ class Reranking(Drawable):
             )
         if not math.isfinite(self.p_judged):
             return f"No p-value can be given; the notes say why. {_numbers(largest)}. {self._scope}"
-        p_text = f"{_p_text(self.p_value)}, over all K"
+        p_text = f"{_p_text(self.p_judged)}, adjusted for all K"
         if self.comparisons > 1:
-            p_text += f"; {_p_text(self.p_judged)}, over all {self.comparisons} comparisons"
+            p_text += f" and {self.comparisons} comparisons"
         if self.p_judged <= LEVEL:
             claim = "The rankings differ by more than seeds explain."
             row = curve.loc[curve["p_family"].idxmin()]
@@ -244,7 +247,7 @@ class Reranking(Drawable):
 
     @property
     def _scope(self) -> str:
-        """Return the scope of the comparison: common facts, then a sentence about each table."""
+        """Return the scope (common facts, then a sentence about each table), and the accuracies."""
         tables = (self.after, self.before)
         on = "" if " against " in self.dataset else self.dataset  # else the names say it
         splits = (self.split.split(" against ") * 2)[:2] if self.dataset else ["", ""]
@@ -258,12 +261,21 @@ class Reranking(Drawable):
         for at, table in enumerate(tables):
             if own := ", ".join(pair[at] for pair in facts if len({*pair}) > 1 and pair[at]):
                 said.append(f"{table.name}: {own}")
+        row = self.improvement
+        value, low, high = (signed(row[name]) for name in ("difference", "low", "high"))
+        if on == self.dataset:  # accuracies on two data sets are not comparable
+            said.append(
+                f"Accuracy of {self.after.name}: {value} points (95 % CI {low} to {high}), higher "
+                f"in {100 * row['improved']:.0f} % of the cells"
+            )
         return " ".join(f"{part}." for part in said)
 
     def _limits(self, row: pd.Series[float]) -> list[str]:
         """Return the smallest drop that would have been detected, and a tau above seed tau."""
         said = []
-        if math.isfinite(self.detectable):
+        if math.isinf(self.detectable):
+            said.append("No drop can be detected with these data: they are too few or too noisy.")
+        elif math.isfinite(self.detectable):
             said.append(
                 f"With {row['n_cells']:,.0f} cells a drop below {self.detectable:.2g} would often "
                 f"be missed (power below {100 * POWER:.0f} %)."
@@ -321,10 +333,8 @@ def compare(
         if chosen[0] != chosen[1]:
             names = [f"{name} on {on}" for name, on in zip(names, chosen, strict=True)]
         rows = [own[own["dataset"] == name] for own, name in zip(rows, chosen, strict=True)]
-        splits = [{*own["split"]} for own in rows]
-        if chosen[0] == chosen[1]:
-            splits = [splits[0] & splits[1]] * 2
-        measured = [split or usual_split(own) for own in splits]
+        shared = chosen[0] == chosen[1]
+        measured = [split or usual_split_of(*(rows if shared else [own])) for own in rows]
         first, second = (
             read_accuracies(
                 own,
@@ -456,7 +466,7 @@ def _numbers(row: pd.Series[float], p_text: str = "") -> str:
     if not math.isfinite(row["drop"]):
         return said
     interval = span(row["drop_low"], row["drop_high"])
-    inside = ", ".join(filter(None, [f"95 % CI {interval}" if interval else "", p_text]))
+    inside = "; ".join(filter(None, [f"95 % CI {interval}" if interval else "", p_text]))
     said += f", seed tau = {number(row['seed_tau'])}: a drop of {number(row['drop'])}"
     return f"{said} ({inside})" if inside else said
 

@@ -12,11 +12,10 @@ import pandas as pd
 
 from rebench.analysis.choices import Choices, Selection
 from rebench.analysis.p_values import holm
-from rebench.analysis.paired import Accuracies, Paired, read_accuracies
+from rebench.analysis.paired import Accuracies, Paired, read_accuracies, usual_split_of
 from rebench.analysis.reranking import Contrast, Reranking, rerank, third_table
 from rebench.errors import InputError, UnknownNameError
 from rebench.tables import Table
-from rebench.tables.columns import usual_split
 from rebench.tables.retrained import label_of
 
 __all__ = ["BENCHMARK", "Study", "study"]
@@ -76,7 +75,7 @@ def study(
         if dataset not in known:
             raise UnknownNameError("data set", dataset, known)
         rows = run[run["dataset"] == dataset]
-        split = wanted.split or usual_split(rows["split"].unique())
+        split = wanted.split or usual_split_of(rows)
         trained = _trained(rows, dataset, wanted, notes)
         ours = {
             recipe: read_accuracies(

@@ -55,7 +55,10 @@ DataRoot = Annotated[
 ]
 Dataset = Annotated[
     str | None,
-    typer.Option(help="Data set (default: the only data set of the table, else cifar10)."),
+    typer.Option(
+        help="Data set (default: the only data set of the table, else cifar10, else cifar10-valid. "
+        "A data set with values of runs is preferred to one with means over seeds only)."
+    ),
 ]
 Draws = Annotated[
     int,
@@ -110,7 +113,8 @@ Split = Annotated[
     str | None,
     typer.Option(
         help="Images on which accuracy was measured (default: ori-test, the whole test set; else "
-        "x-test, a half of it; else x-valid, the validation images)."
+        "x-test, a half of it; else x-valid, the validation images. A split with values of runs is "
+        "preferred to one with means over seeds only)."
     ),
 ]
 TableName = Annotated[

@@ -58,8 +58,8 @@ def choices(
         str,
         typer.Option(
             help="Ranking that selects the K % best cells in a comparison `A against B`, such as "
-            "`topology against nb201`. benchmark: ranking B, published or not. retrained: ranking "
-            "A. either: cells in the top K % of A or of B. TABLE: another table."
+            "`topology against nb201`. benchmark: the baseline B, published or not. retrained: A. "
+            "either: cells in the top K % of A or of B. TABLE: another table."
         ),
     ] = "benchmark",
     draws: options.Draws = 1000,
@@ -101,7 +101,8 @@ def rank(
     across: Annotated[
         Literal["recipes", "datasets"] | None,
         typer.Option(
-            metavar="KIND", help="recipes or datasets: compare every two of them in TABLE."
+            metavar="KIND",
+            help="recipes or datasets: compare every two of them in TABLE; as table, csv or json.",
         ),
     ] = None,
     figure: Annotated[
@@ -332,16 +333,17 @@ def _print_matrices(
 ) -> None:
     """Print tau between every two recipes or data sets of a table."""
     from rebench.analysis.matrix import read_rankings, tau_matrix
-    from rebench.tables.opening import read_rows
+    from rebench.tables.opening import read_rows, table_label
 
     side = cast("Selection", chosen.by)
-    tables = read_rankings(
+    tables, notes = read_rankings(
         read_rows(table),
         across,
         datasets=chosen.datasets,
         recipes=chosen.recipes,
         split=chosen.split,
         epochs=chosen.epochs,
+        name=table_label(table),
     )
     of = "dataset" if across == "recipes" else "recipe"
     # Without --top, tau is computed at all default K, but the screen shows the largest K only.
@@ -349,12 +351,13 @@ def _print_matrices(
     percents = (max(asked),) if tuple(asked) == TOP_PERCENT else asked
     page: list[dict[str, object]] = []
     for number, (shared, rankings) in enumerate(tables.items(), start=1):
-        taus, notes = tau_matrix(rankings, asked, by=side, draws=chosen.draws, seed=chosen.seed)
+        taus, said = tau_matrix(rankings, asked, by=side, draws=chosen.draws, seed=chosen.seed)
+        notes += said
         known = taus.dropna(subset=["tau"])
         whole = known[known["top_percent"] == max(asked)]
         names = [name for name in rankings if (whole[["first", "second"]] == name).any(axis=None)]
         if alone := ", ".join(name for name in rankings if name not in names):
-            notes += (f"{shared}: too few cells in common with any other: {alone}",)
+            notes.append(f"{shared}: too few cells in common with any other: {alone}")
         if output != "table":
             page += [{of: shared, **row} for row in frame_rows(taus)]
         elif names:
@@ -365,10 +368,10 @@ def _print_matrices(
 
             several = f"{out.stem}-{number}{out.suffix}" if len(tables) > 1 else out.name
             _save(draw_tau_matrix(whole, shared), out.with_name(several))
-        for note in notes:
-            say(note, err=True)
     if output != "table":
         _print_values(page, output)
+    for note in dict.fromkeys(notes):
+        say(note, err=True)
 
 
 def _print_matrix(pairs: pd.DataFrame, names: list[str], shared: str, percent: float) -> None:
@@ -396,5 +399,5 @@ def _print_matrix(pairs: pd.DataFrame, names: list[str], shared: str, percent: f
     print_rows(numbered, as_json=False, title=f"{shared}, top {percent:g} %, {counted}")
     say(
         "Above the diagonal: tau between two rankings. Below: seed tau. * tau is below seed tau by "
-        f"more than seeds explain (5 %, over all K; pairs: {len(pairs)}, Holm).\n"
+        f"more than seeds explain (5 %, adjusted for all K and {len(pairs)} pairs by Holm).\n"
     )

@@ -13,7 +13,7 @@ import pandas as pd
 from rebench.analysis import Reranking, Study
 from rebench.analysis.rank_table import LEVEL, alike, legend, rank_table, summary
 from rebench.extensions import entries
-from rebench.printable import signed, span
+from rebench.printable import span
 from rebench.report import facts
 from rebench.report.blocks import (
     Block,
@@ -83,14 +83,8 @@ def _results(rerankings: Sequence[Reranking]) -> list[Block]:
 
 
 def _callout(reranking: Reranking, label: str = "") -> Callout:
-    row = reranking.improvement
-    change = (
-        f"Accuracy: {signed(row['difference'])} points on average "
-        f"({signed(row['low'])} to {signed(row['high'])}), {100 * row['improved']:.0f} % of "
-        f"{row['n_cells']:.0f} cells ({row['n_classes']:.0f} functional classes) improved."
-    )
-    said = f"{reranking.sentence} {change}"
-    return Callout(label or reranking.name, said, changed=reranking.p_judged <= LEVEL)
+    changed = reranking.p_judged <= LEVEL
+    return Callout(label or reranking.name, reranking.sentence, changed=changed)
 
 
 def _reranking(reranking: Reranking, figures: Path, number: str) -> list[Block]:

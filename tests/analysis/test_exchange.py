@@ -279,7 +279,7 @@ def test_bad_runs_that_are_missing_leave_the_cells_that_lack_none():
         after[lacking, lost] = np.nan
         curve, notes = rank_curve(Paired.of_values(a, after), (100,), draws=19, rng=rng)
         assert curve["n_cells"].item() == kept
-        assert any("80 of after" in note for note in notes)
+        assert any("80 runs of after are missing" in note for note in notes)
         assert any("cells without missing runs" in note for note in notes) is (kept == 120)
 
 

@@ -47,6 +47,14 @@ def test_the_split_that_has_runs_is_taken_and_all_cells_have_two():
     assert note.startswith("nb201: 7456 cells with fewer than 3 seeds (kept)")
 
 
+def test_means_over_seeds_are_not_called_runs():
+    """The values of `nb201` on CIFAR-10 are published means over seeds."""
+    found = reliability("nb201", dataset="cifar10", top_percent=(100,))
+    assert "two means over seeds agree with tau = 0.932 " in found.sentence
+    assert "; single runs agree less." in found.sentence
+    assert found.notes[-1].startswith("one mean over seeds of each cell: seed tau is")
+
+
 def test_a_table_of_single_runs_is_measured_on_equal_cells():
     rows = open_table("nb201").frame(dataset="cifar10-valid", split="x-valid", epochs=200)
     rows = rows[rows["seed"].isin((-2, 777))].drop_duplicates("index")

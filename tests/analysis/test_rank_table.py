@@ -75,14 +75,14 @@ def test_summary_names_the_rankings_that_differ():
         f"{name}. In 1 of 3 comparisons with benchmark no difference was detected; {missed} "
         f"No p-value could be computed for {name}."
     )
-    wide = replace(one, by_k=one.by_k.assign(drop_high=9.0), p_adjusted=0.2, comparisons=3)
+    wide = replace(one, by_k=one.by_k.assign(drop_error=0.4), p_adjusted=0.2, comparisons=3)
     assert summary([found[1], wide]) == (
         "In 2 of 2 comparisons with benchmark no difference was detected; drops below "
         f"{found[1].detectable:.2g} to {wide.detectable:.2g} would often be missed (power below "
         "80 %)."
     )
     assert legend(found) == (
-        "K: the top K % of the cells by benchmark. p: over all K and 3 comparisons (Holm). "
+        "K: the top K % of the cells by benchmark. p: adjusted for all K and 3 comparisons (Holm). "
         "No tau at K = 10, 5, 1: fewer than 10 cells, or all tied."
     )
     other = [replace(own, by="retrained", contrast="pipeline") for own in found]

@@ -83,8 +83,9 @@ def test_a_change_shows_between_two_tables_of_single_runs():
     assert "This verdict assumes" not in moved.sentence
     few = rerank(Paired.of(after, changed), **options | {"top_percent": (100,), "draws": 1400})
     assert few.p_value == pytest.approx(1 / 1401)  # p needs more draws than an interval
-    [note] = moved.notes
-    assert note.startswith("noisier and noisier: one run of each cell, so seed tau is measured")
+    *_, note, shared = moved.notes
+    assert note.startswith("noisier: one run of each cell, so seed tau is measured")
+    assert shared.startswith("If equal cells share their seed, seed tau between them is too high")
     equal = EqualCells.among(CELLS)
     assert f"({len(equal.rows)} of the 3000 cells, in {equal.n_classes} classes)" in note
 

@@ -67,7 +67,7 @@ def test_a_pair_has_the_same_figures_alone_among_others_and_in_a_matrix():
     assert whole.name == "topology against nb201, cifar10"
     alone = compare(*(run[run["recipe"] == name] for name in ("nb201", "topology")), draws=49)
     pd.testing.assert_frame_equal(whole.by_k, alone.by_k)
-    [rankings] = read_rankings(run, "recipes").values()
+    [rankings] = read_rankings(run, "recipes")[0].values()
     pairs, _ = tau_matrix(rankings, alone.by_k["top_percent"], by="benchmark", draws=49)
     found = pairs[(pairs["first"] == "nb201") & (pairs["second"] == "topology")]
     for name in ("tau", "seed_tau", "drop_low", "drop_high", "p_family"):
@@ -116,7 +116,7 @@ def test_p_values_are_adjusted_over_recipes_and_data_sets_compared_alike(whole):
         expected = holm([one.p_value for one in family])
         assert [one.p_adjusted for one in family] == pytest.approx(expected.tolist())
         assert {one.comparisons for one in family} == {len(family)}
-    assert "over all 4 comparisons" in alike[0].sentence
+    assert "adjusted for all K and 4 comparisons" in alike[0].sentence
 
 
 def test_holm_is_the_hand_calculation():

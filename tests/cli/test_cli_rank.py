@@ -29,7 +29,7 @@ def test_matrix_shows_tau_above_and_seed_tau_below_the_diagonal(table: str, caps
     words = ["rank", table, "--across", "recipes", "--draws", "20", "--out", "tau"]
     assert main(words) == 0
     shown = capsys.readouterr().out
-    [rankings] = read_rankings(pd.read_parquet(table), "recipes").values()
+    [rankings] = read_rankings(pd.read_parquet(table), "recipes")[0].values()
     tau = tau_matrix(rankings, draws=20)[0].set_index(["first", "second"])["tau"]
     first = next(line.split() for line in shown.splitlines() if line.lstrip().startswith("1 "))
     assert first[1:3] == ["fixed(lr=0.3)", "-"]
@@ -175,7 +175,7 @@ def test_json_has_every_pair_at_every_k(table: str, capsys):
     rows = json.loads(capsys.readouterr().out)
     assert {row.pop("dataset") for row in rows} == {"cifar10"}
     assert all(row["tau"] < row["seed_tau"] for row in rows)
-    [rankings] = read_rankings(pd.read_parquet(table), "recipes").values()
+    [rankings] = read_rankings(pd.read_parquet(table), "recipes")[0].values()
     expected, _ = tau_matrix(rankings, (100, 50), by="either", draws=20, seed=7)
     pd.testing.assert_frame_equal(pd.DataFrame(rows), expected, check_dtype=False)
 

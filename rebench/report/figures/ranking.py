@@ -14,6 +14,7 @@ from matplotlib.ticker import FixedLocator, MaxNLocator, NullFormatter, StrMetho
 
 from rebench.analysis import Reranking
 from rebench.analysis.concordance import TIE_WIDTH
+from rebench.analysis.rank_table import LEVEL
 from rebench.errors import UnknownNameError
 from rebench.report.figures.style import (
     COLOURS,
@@ -106,35 +107,39 @@ def draw_comparison(reranking: Reranking, name: str = "reranking") -> Drawing:
 def draw_tau_matrix(pairs: pd.DataFrame, title: str = "") -> Drawing:
     """Draw `analysis.matrix.tau_matrix` at its largest K as a heat map with its values.
 
-    Tau is above the diagonal, seed tau below it.
+    Tau is above the diagonal, with a star if it is significantly below seed tau; seed tau is below.
     """
     percent = pairs["top_percent"].max()
     pairs = pairs[pairs["top_percent"] == percent].dropna(subset=["tau"])
     names = list(dict.fromkeys([*pairs["first"], *pairs["second"]]))
     numbers = {name: number for number, name in enumerate(names, start=1)}
     values = np.full((len(names), len(names)), np.nan)
+    starred = np.zeros(values.shape, dtype=bool)
     for row in pairs.to_dict("records"):
         first, second = (numbers[row[side]] - 1 for side in ("first", "second"))
         values[first, second] = row["tau"]
         values[second, first] = row["seed_tau"]
+        starred[first, second] = row["p_adjusted"] <= LEVEL
     numbered = ",  ".join(
         f"{number}:\N{NO-BREAK SPACE}{label(name, _KEY_LETTERS)}"
         for name, number in numbers.items()
     )
     key = textwrap.wrap(numbered, _KEY_LETTERS, break_long_words=False, break_on_hyphens=False)
-    figure, [[axes]] = new_figure(height_in=0.7 + 0.12 * len(key) + 0.21 * max(len(names), 4))
+    lines = [*key, "above the diagonal: tau; below: seed tau"]
+    if (written := len(names) <= _WRITTEN) and starred.any():
+        lines.append(f"* below seed tau by more than seeds explain (p <= {LEVEL:g})")
+    height_in = 0.58 + 0.12 * len(lines) + 0.21 * max(len(names), 4)
+    figure, [[axes]] = new_figure(height_in=height_in)
     # The colour scale is the range of tau, so equal values have the same colour in every figure.
     low = min(0.0, float(np.nanmin(values)))
-    written = len(names) <= _WRITTEN
-    image = heat_map(axes, values, (low, 1.0), written=written)
+    image = heat_map(axes, values, (low, 1.0), written=written, starred=starred)
     ticks = [str(number) for number in numbers.values()]
     axes.set_xticks(range(len(names)), ticks)
     axes.set_yticks(range(len(names)), ticks)
     if not written:
         figure.colorbar(image, ax=axes)
     axes.set_title(label(f"{title}, top {percent:g} %" if title else f"top {percent:g} %", 64))
-    said = "above the diagonal: tau; below: seed tau"
-    axes.set_xlabel("\n".join([*key, said]))
+    axes.set_xlabel("\n".join(lines))
     return figure.with_data(pairs)
 
 
@@ -187,7 +192,7 @@ def _tau_curve(axes: Axes, reranking: Reranking) -> pd.DataFrame:
         name = label(reranking.after.name, 36)
         axes.plot(percent, curve["tau"], **_AFTER, label=f"tau of {name}")
         axes.set_xscale("log")
-        axes.xaxis.set_major_locator(FixedLocator(_PERCENTS))
+        axes.xaxis.set_major_locator(FixedLocator(_PERCENTS if percent.min() <= 50 else percent))
         axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
         axes.xaxis.set_minor_formatter(NullFormatter())
         axes.invert_xaxis()

@@ -173,7 +173,9 @@ def series_style(number: int) -> dict[str, Any]:
 def label(name: object, longest: int = 40) -> str:
     """Return a name for a figure: short, on one line, without formulas of matplotlib."""
     text = " ".join(printable(str(name)).split())
-    return (text if len(text) <= longest else text[: longest - 1] + "…").replace("$", r"\$")
+    if len(text) > longest:  # variants of a recipe differ at the end
+        text = f"{text[: longest // 2]}…{text[len(text) - (longest - 1) // 2 :]}"
+    return text.replace("$", r"\$")
 
 
 def key_above(axes: Axes, *, title: str = "") -> None:
@@ -201,17 +203,20 @@ def heat_map(
     *,
     lower_is_better: bool = False,
     written: bool = True,
+    starred: npt.NDArray[np.bool_] | None = None,
 ) -> AxesImage:
     """Draw values as colours, better values lighter, and write each value into its field."""
     colours = "viridis_r" if lower_is_better else "viridis"
     low, high = limits
     image = axes.imshow(values, vmin=low, vmax=high, cmap=colours, aspect="auto")
     axes.grid(visible=False)
+    stars = np.zeros(values.shape, dtype=bool) if starred is None else starred
     for (row, column), value in np.ndenumerate(values):
         if written and np.isfinite(value):
             light = np.mean(image.to_rgba(value)[:3])
             axes.text(
-                column, row, f"{value:.2f}", ha="center", va="center", fontsize=6,
+                column, row, f"{value:.2f}{'*' * int(stars[row, column])}",
+                ha="center", va="center", fontsize=6,
                 color="black" if light > 0.4 else "white",  # the stronger contrast
             )  # fmt: skip
     return image
