@@ -8,7 +8,7 @@ import pytest
 
 from rebench.analysis import Accuracies, Paired, compare, read_accuracies
 from rebench.analysis.improvement import improvement
-from rebench.analysis.paired import _chosen_by, complete
+from rebench.analysis.paired import _chosen_by, complete, usual_split_of
 from rebench.errors import InputError
 from rebench.search.proxies import rank_correlation
 
@@ -260,3 +260,14 @@ def test_cells_are_chosen_by_a_table_that_has_twice_as_many_and_nine_of_ten_of_i
     ranked = np.argsort(-means)
     cells = np.sort([*ranked[:n_best], *ranked[60 : 60 + n_others]])
     assert bool(_chosen_by(table, cells)) is chosen
+
+
+def test_usual_split_is_in_all_tables_and_has_runs():
+    def rows(*splits_and_seeds):
+        return pd.DataFrame(splits_and_seeds, columns=["split", "seed"])
+
+    runs = rows(("train", 777), ("x-valid", 777), ("x-test", -1))
+    means = rows(("x-valid", -1), ("x-test", -1))
+    assert usual_split_of(runs) == "x-valid"
+    assert usual_split_of(means) == usual_split_of(runs, means) == "x-test"
+    assert usual_split_of(runs, rows(("x-valid", 888))) == "x-valid"
