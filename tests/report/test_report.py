@@ -19,7 +19,7 @@ from support import CHROMIUM
 
 from rebench.analysis import Choices
 from rebench.cli import main
-from rebench.errors import InputError, MissingDataError, UnknownNameError
+from rebench.errors import InputError, UnknownNameError
 from rebench.report import write_report
 from rebench.report.facts import title
 
@@ -180,7 +180,7 @@ def test_what_cannot_be_compared_is_refused_in_one_line(folder, choices, error, 
 
 
 def test_no_run_at_all_is_refused(tmp_path):
-    with pytest.raises(MissingDataError, match="give a run's folder"):
+    with pytest.raises(InputError, match="give a run's folder"):
         studied(tmp_path / "nowhere")
     with pytest.raises(InputError, match="neither records nor results"):
         studied(tmp_path)
