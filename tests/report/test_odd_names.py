@@ -33,6 +33,11 @@ def test_name_in_a_figure_is_short_and_no_formula(name, shown):
     assert label(name) == shown
 
 
+def test_names_that_differ_at_their_end_are_different_in_a_figure():
+    variants = [f"conv-count(power={power})" for power in (0.25, 0.5)]
+    assert len({label(name, 20) for name in variants}) == 2
+
+
 @pytest.mark.parametrize("name", ["fixed$^{_{$$", "$\\frac$", "x" * 500], ids=_called)
 def test_report_is_written_whatever_a_recipe_and_a_data_set_are_called(tmp_path, name):
     table = run_table(12, dataset=f"../{SCRIPT}{name}"[:500], recipes=("nb201", name))

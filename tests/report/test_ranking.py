@@ -172,6 +172,12 @@ def test_curve_alone_is_the_panel_of_the_whole_figure(found):
     pd.testing.assert_frame_equal(alone.data, rows.reset_index(drop=True)[alone.data.columns])
 
 
+def test_every_k_of_a_short_curve_is_a_tick():
+    """With 16 cells, tau is known from K = 100 to 70."""
+    ticks = draw_curve(reranking(16)).axes[0].xaxis.get_major_locator().locs
+    assert list(ticks) == [100, 90, 80, 70, 60]
+
+
 @pytest.mark.parametrize("draw", [draw_reranking, draw_head_to_head])
 def test_panels_next_to_each_other_have_one_height(found, draw):
     figure = draw(found)
