@@ -254,7 +254,7 @@ def _find(given: str | Path, recipe: str | None = None) -> _Named:
 
 def _file_of(path: Path) -> Path:
     """Return the file of a path: for a run its results, collected from its records."""
-    if path.suffix == ".toml":
+    if path.suffix == ".toml" and path.is_file():
         from rebench.runs.folder import run_folder  # loads pydantic
 
         raise InputError(
