@@ -181,8 +181,10 @@ def _excess(
         ranked = rows[np.argsort(means_of(paired.before.centred)[rows], kind="stable")]
         masks = [own[ranked] for own in top_masks(paired, top_percent)]
         parts = [(sample[:, own], [100.0]) for own in masks if own.any()]
+    first, second = tables
     less = [
-        between_seeds(*tables, own, top, by=by, seeds=((0, 1), (2, 3))).drop for own, top in parts
+        between_seeds(first, second, own, top, by=by, seeds=((0, 1), (2, 3))).drop
+        for own, top in parts
     ]
     found = np.nan_to_num(np.concatenate(less, axis=1).mean(axis=0))
     return np.maximum(found, 0)
