@@ -211,7 +211,7 @@ def made_by_hand(tmp_path, monkeypatch) -> None:
             table 0 1 2 777 888 mean 95 % rank cells in the ranking rank in common common cells
             theirs 82 83 84 - - 83 80.52 to 85.48 4 4 3 3
             mine - - - 90 92 91 78.29 to 103.71 2 3 2 3
-            difference - - - - - 8 2.02 to 13.98 - - -1 3
+            difference - - - - - 8 -4.95 to 20.95 - - -1 3
             """,
         ),
         # All cells are common. t of two degrees of freedom is 4.303, the standard error sqrt(2).
@@ -222,7 +222,7 @@ def made_by_hand(tmp_path, monkeypatch) -> None:
             table 777 888 mean 95 % rank cells in the ranking
             both@a 80 82 81 68.29 to 93.71 3 3
             mine 80 82 81 68.29 to 93.71 3 3
-            difference - - 0 -6.08 to 6.08 0 -
+            difference - - 0 -17.97 to 17.97 0 -
             """,
         ),
     ],

@@ -89,7 +89,7 @@ def test_stored_ranking_notebook_gives_a_verdict_and_a_curve_of_each_table():
 def test_stored_comparison_of_algorithms_has_a_seed_baseline():
     notebook = stored("03")
     assert "agree by Kendall's tau" in said(notebook)
-    assert "With other seeds of nb201" in said(notebook)
+    assert "with other seeds of nb201" in said(notebook)
     assert figures(notebook) == 3
 
 

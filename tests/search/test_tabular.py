@@ -228,7 +228,7 @@ def test_the_simulated_cost_of_part_of_a_run_is_that_of_the_benchmarks_package(
 
 
 def test_a_table_that_is_not_there_says_what_could_be_given(tmp_path):
-    with pytest.raises(MissingDataError, match="or a released table"):
+    with pytest.raises(InputError, match="a released table"):
         open_table(str(tmp_path / "nothing.parquet"))
 
 

@@ -74,7 +74,7 @@ def test_record_is_shown_as_a_table(capsys):
         (["0", *SMALL, "--set", "slurm.cuda_graphs=true", "--device", "cpu"], 2, "CUDA graphs"),
         (["0", "--data-root", "/nowhere"], 1, "rebench data fetch cifar10"),
         (["0", "--data-root", "~nobody-of-that-name/x"], 2, "home folder"),
-        (["0", *SMALL, "--recipe", "fixed(lr=1e308)"], 2, "at most 3.4e+38"),
+        (["0", *SMALL, "--recipe", "fixed(lr=1e308)"], 2, "to 3.4e+38"),
     ],
 )
 def test_wrong_usage_is_one_line(capsys, arguments: list[str], code: int, message: str):
