@@ -265,8 +265,8 @@ class Reranking(Drawable):
         value, low, high = (signed(row[name]) for name in ("difference", "low", "high"))
         if on == self.dataset:  # accuracies on two data sets are not comparable
             said.append(
-                f"Accuracy of {self.after.name}: {value} points (95 % CI {low} to {high}), higher "
-                f"in {100 * row['improved']:.0f} % of the cells"
+                f"Accuracy of {self.after.name} minus that of {self.before.name}: {value} points "
+                f"(95 % CI {low} to {high}), above 0 in {100 * row['improved']:.0f} % of the cells"
             )
         return " ".join(f"{part}." for part in said)
 

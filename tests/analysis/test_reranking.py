@@ -90,8 +90,8 @@ def test_verdict_has_claim_numbers_interval_p_and_scope():
         f"seed tau = {row['seed_tau']:.2f}: a drop of {row['drop']:.2f} (95 % CI "
         f"{row['drop_low']:.2f} to {row['drop_high']:.2f}; p = {found.p_value:.3f}, adjusted for "
         "all K). 80 cells, cifar10 ori-test, 200 epochs. topology: 2 seeds. benchmark: 3 seeds. "
-        f"Accuracy of topology: {gain[0]} points (95 % CI {gain[1]} to {gain[2]}), higher in "
-        f"{100 * found.improvement['improved']:.0f} % of the cells."
+        f"Accuracy of topology minus that of benchmark: {gain[0]} points (95 % CI {gain[1]} to "
+        f"{gain[2]}), above 0 in {100 * found.improvement['improved']:.0f} % of the cells."
     )
     several = replace(found, p_adjusted=0.04, comparisons=2)
     assert "; p = 0.040, adjusted for all K and 2 comparisons). " in several.sentence
