@@ -57,7 +57,7 @@ Dataset = Annotated[
     str | None,
     typer.Option(
         help="Data set (default: the only data set of the table, else cifar10, else cifar10-valid. "
-        "A data set with values of runs is preferred to one with means over seeds only)."
+        "A data set with one accuracy per seed is preferred to one with means over seeds only)."
     ),
 ]
 Draws = Annotated[
@@ -113,8 +113,8 @@ Split = Annotated[
     str | None,
     typer.Option(
         help="Images on which accuracy was measured (default: ori-test, the whole test set; else "
-        "x-test, a half of it; else x-valid, the validation images. A split with values of runs is "
-        "preferred to one with means over seeds only)."
+        "x-test, a half of it; else x-valid, the validation images. A split with one accuracy per "
+        "seed is preferred to one with means over seeds only)."
     ),
 ]
 TableName = Annotated[
@@ -132,7 +132,8 @@ TrustFolder = Annotated[
     bool,
     typer.Option(
         "--trust-folder",
-        help="Use spec.json of the run folder even if other users own it or can write to it.",
+        help="Use spec.json (the sweep of the last submission, in the run folder) even if other "
+        "users own this file or can write to it.",
     ),
 ]
 

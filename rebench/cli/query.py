@@ -48,9 +48,10 @@ def query(
     sql: Annotated[
         str | None,
         typer.Option(
-            help="SQL query, instead of a cell. `results` is TABLE, and --published gives the "
-            "table `published`. They have one row for each cell, recipe, data set, split, number "
-            "of epochs and seed; accuracies are in percent. The query cannot read files."
+            help="SQL query, instead of a cell. In the query, TABLE is called `results`, and the "
+            "table of --published is called `published`. Both have one row for each cell, recipe, "
+            "data set, split, number of epochs and seed; accuracies are in percent. The query "
+            "cannot read files."
         ),
     ] = None,
     as_json: options.AsJson = False,
@@ -59,9 +60,11 @@ def query(
 
     With --published, they are compared with the published accuracies of the cell.
 
-    All intervals are 95 % intervals. They follow from the variation of the accuracies between
-    seeds, pooled over cells of similar accuracy. A table of fewer than 10 cells has only Student's
-    intervals of means. A cell may be the best if the interval of its rank begins at 1.
+    The mean over seeds and the rank have 95 % intervals. These are computed from the variation
+    between seeds, which is estimated from cells of similar accuracy together. If the seeds of
+    a cell vary significantly more, the interval of its mean uses only these seeds. In a table of
+    fewer than 10 cells, only the mean has an interval (Student's t). A cell may be the best if the
+    interval of its rank begins at 1.
 
     Example: rebench query mini 1696
     """

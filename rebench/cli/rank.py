@@ -42,9 +42,9 @@ def choices(
     against: Annotated[
         str | None,
         typer.Option(
-            help="Recipe of TABLE with which the others are compared, such as mup. The word "
-            "benchmark: compare with the accuracies of --published. Default: nb201 (fixed if TABLE "
-            "lacks it), and also --published if it is given."
+            help="Recipe of TABLE with which the others are compared, such as mup. The value "
+            "`benchmark` stands for the table of --published. Default: `nb201` (or `fixed`, if "
+            "TABLE has no `nb201`), and also the table of --published, if given."
         ),
     ] = None,
     published: options.Published = None,
@@ -58,8 +58,9 @@ def choices(
         str,
         typer.Option(
             help="Ranking that selects the K % best cells in a comparison `A against B`, such as "
-            "`topology against nb201`. benchmark: the baseline B, published or not. retrained: A. "
-            "either: cells in the top K % of A or of B. TABLE: another table."
+            "`topology against nb201`. benchmark: the ranking of B, even if B is a recipe. "
+            "retrained: the ranking of A. either: cells in the top K % of A or of B. Any other "
+            "value is the name of a third table."
         ),
     ] = "benchmark",
     draws: options.Draws = 1000,
@@ -102,7 +103,8 @@ def rank(
         Literal["recipes", "datasets"] | None,
         typer.Option(
             metavar="KIND",
-            help="recipes or datasets: compare every two of them in TABLE; as table, csv or json.",
+            help="recipes: compare every two recipes of TABLE. datasets: compare every two data "
+            "sets of TABLE. --format must then be table, csv or json.",
         ),
     ] = None,
     figure: Annotated[
@@ -136,11 +138,11 @@ def rank(
     seed tau the agreement between two seeds of one recipe. The drop is seed tau minus tau. A small
     p means that different seeds do not explain the drop.
 
-    With one table, every recipe is compared with the recipe nb201, or with the recipe fixed if the
-    table lacks nb201. If --published names published accuracies, every recipe is also compared with
-    them. For a table with a single recipe, seed tau is shown, and how many cells cannot be
-    separated from the best. With two tables, the second is compared with the first. With --across,
-    all recipes or data sets of a table are compared with each other.
+    With one table, every other recipe is compared with the recipe `nb201`, or with the recipe
+    `fixed` if the table has no `nb201`. If --published names published accuracies, every recipe is
+    also compared with them. For a table with a single recipe, seed tau is shown, and how many cells
+    cannot be separated from the best. With two tables, the second is compared with the first. With
+    --across, all recipes or data sets of a table are compared with each other.
 
     Example: rebench rank mini@fixed mini@topology --top 100,10
     """

@@ -69,8 +69,9 @@ def submit(
 ) -> None:
     """Submit the trials of a sweep that still have to be trained; safe to repeat.
 
-    A trial is one training. A trial is not submitted if it has a record, or if a job that waits or
-    runs has it. A failed trial is submitted only with --retry-failed. RUN is submitted with the
+    A trial is one training, and its record is its stored result. A trial is not submitted if it has
+    a record, or if it is part of a waiting or running job. A failed trial is submitted only with
+    --retry-failed. RUN is submitted with the
     settings of its last submission. `rebench watch RUN --resubmit` repeats this until no trial is
     left.
 
@@ -199,8 +200,9 @@ def status(
 ) -> None:
     """Count the trials in each state, and show why trials failed or were lost.
 
-    A trial is lost if its job ended without a record of it, and pending if no job was given the
-    trial. `rebench submit RUN` submits both.
+    A trial is lost if its job ended and stored neither a result nor an error of the trial. A trial
+    is pending if no job has been submitted for it. `rebench submit RUN` submits both. If a job
+    waits, its trials are queued.
 
     Example: rebench status runs/my-sweep --state failed
     """
@@ -228,8 +230,9 @@ def watch(
     trust_folder: options.TrustFolder = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Show the status until no job runs or waits; exit with 1 if a trial then has no record.
+    """Show the status of a run until none of its jobs runs or waits.
 
+    The exit code is then 1 if some trials have no record (they failed, were lost or are pending).
     With --json, only the last status is printed.
 
     Example: rebench watch runs/my-sweep --resubmit
@@ -327,8 +330,9 @@ def collect(
         bool,
         typer.Option(
             "--quarantine",
-            help="Move damaged and conflicting lines aside; `rebench submit` trains their trials "
-            "again.",
+            help="List damaged records, and records of one trial that disagree, in "
+            "quarantine.jsonl. From then on they are ignored, and `rebench submit` trains trials "
+            "that have no other record again.",
         ),
     ] = False,
     partial: Annotated[

@@ -56,16 +56,16 @@ class Searching:
     epochs: Annotated[
         list[int] | None,
         typer.Option(
-            help="Number of epochs after which algorithms see accuracies; repeatable (default: all "
-            "numbers in the table; for --fidelity curve, see there)."
+            help="Algorithms see accuracies after this number of epochs; repeatable. Default: every"
+            " number of epochs in the table; with --fidelity curve, see that option."
         ),
     ] = None
     fidelity: Annotated[
         Literal["runs", "curve"],
         typer.Option(
             help="Short trainings for Hyperband and BOHB. runs: separate trainings with fewer "
-            "epochs. curve: one training, seen after the numbers of epochs in --epochs. Without "
-            "--epochs: after 1/9, 1/3 and all of its epochs.",
+            "epochs. curve: accuracies during one training, after each number of epochs in "
+            "--epochs; without --epochs, after 1/9, 1/3 and all of its epochs.",
         ),
     ] = "runs"
     on_test: Annotated[
@@ -88,7 +88,8 @@ class Searching:
         typer.Option(
             metavar="RUN",
             help="Run folder with stored networks. Only the cells of these networks are searched. "
-            f"The algorithm `predictor` also sees scores of them ({', '.join(NET_PROXIES)}).",
+            "The algorithm `predictor` also gets scores that are computed from each network and a "
+            f"batch of images ({', '.join(NET_PROXIES)}).",
         ),
     ] = None
 
@@ -233,8 +234,10 @@ def compare_tables(
     reruns: Annotated[
         int,
         typer.Option(
-            help="Also search N copies of the first table, resampled as if trained with other "
-            "seeds. They show how much the result depends on the seeds. 99 copies allow p = 0.01.",
+            help="With two tables: also search N copies of the first, resampled as if trained with "
+            "other seeds. They give p: the probability that other seeds change the order of as "
+            "many pairs of algorithms as the second table, or more. The smallest possible p is "
+            "1/(N+1), so 0.01 for N = 99.",
             min=0,
         ),
     ] = 0,
@@ -248,12 +251,13 @@ def compare_tables(
         typer.Option(
             "--format",
             metavar="FORMAT",
-            help="table, csv, json, latex or md. csv, latex and md contain the final accuracies.",
+            help="table, csv, json, latex or md. csv, latex and md contain only the first part, "
+            "the accuracies at the end of the search.",
         ),
     ] = "table",
     as_json: options.AsJson = False,
 ) -> None:
-    """Compare algorithms on one table, or their rankings on two tables.
+    """Compare search algorithms on one table; on two tables, also compare their two rankings.
 
     Two tables are searched in the same way, on the cells that both contain. Algorithms see
     validation accuracies only if both tables contain them, and otherwise test accuracies. They see

@@ -96,8 +96,8 @@ def plan(
         typer.Option(
             metavar="DROP",
             help="Simulate tables, and print the probability that `rebench rank` detects a drop of"
-            " this size with the cells and seeds of the sweep, and with up to 16 times as many"
-            " cells. The drop is seed tau minus tau.",
+            " this size (seed tau minus tau). It is printed for the cells and seeds of the sweep,"
+            " and for more cells (up to 16 times as many).",
         ),
     ] = None,
     like: Annotated[

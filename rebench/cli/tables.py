@@ -52,7 +52,7 @@ def ingest(
     surface: Annotated[
         str | None,
         typer.Option(
-            help="Name of a benchmark with several learning rates, if SOURCE contains one: "
+            help="If SOURCE is a benchmark with several learning rates, its name: "
             f"{' or '.join(SURFACES)}."
         ),
     ] = None,
@@ -64,7 +64,8 @@ def ingest(
         int | None,
         typer.Option(
             min=1,
-            help="For a file without this column: number of epochs of all rows (for means: 200).",
+            help="For a file without a column of epochs: number of epochs of all rows (default for "
+            "a file of means over seeds: 200).",
         ),
     ] = None,
     columns: Annotated[
@@ -72,7 +73,8 @@ def ingest(
         typer.Option(
             metavar="OURS=THEIRS,...",
             help="For a file: names of its columns, such as index=arch_id,seed=run,"
-            "accuracy=test_acc; accuracy=acc_* takes a column for each seed.",
+            "accuracy=test_acc. If each seed has its own column (acc_0, acc_1), write "
+            "accuracy=acc_*.",
         ),
     ] = None,
     dataset: Annotated[str | None, typer.Option(help="For a file: data set of all rows.")] = None,
@@ -87,9 +89,10 @@ def ingest(
 ) -> None:
     """Import a benchmark, or a file of your accuracies, as a table.
 
-    An interrupted import of NATS-Bench resumes. A CSV or Parquet file needs the columns index,
-    dataset, split, epochs, seed and accuracy. --columns names columns that are called otherwise.
-    --dataset, --split and --epochs replace missing columns.
+    If an import of NATS-Bench was interrupted, the same command resumes it. A CSV or Parquet file
+    needs the columns index, dataset, split, epochs, seed and accuracy. If columns have other names,
+    give these with --columns. --dataset, --split and --epochs replace missing columns. A file of
+    means over seeds needs the column index, and columns such as cifar10_ori_test.
 
     Example: rebench table ingest NATS-tss-v1_0-3ffb9-simple --out nats.parquet
     """
