@@ -135,7 +135,7 @@ def long_rows(frame: pd.DataFrame, path: Path, *, epochs: int | None = None) -> 
     Args:
         frame: the content of the file.
         path: the file, for messages.
-        epochs: the number of epochs of the means (default 200); for means only.
+        epochs: the number of epochs of all rows, if the file has no such column; means: 200.
     """
     if frame.index.name == "arch":
         frame = frame.reset_index()
@@ -144,9 +144,9 @@ def long_rows(frame: pd.DataFrame, path: Path, *, epochs: int | None = None) -> 
     wide = [name for name in frame.columns if _words(name) in _MEAN_COLUMNS]
     if wide and "accuracy" not in frame.columns:
         return _melted(frame, wide, path, epochs or _USUAL_EPOCHS)
-    if epochs is not None:
-        raise InputError(f"{path} has a column epochs: remove --epochs; it is for files of means")
-    return frame
+    if epochs is not None and "epochs" in frame.columns:
+        raise InputError(f"{path} has a column epochs: remove --epochs")
+    return frame if epochs is None else frame.assign(epochs=epochs)
 
 
 def _words(column: object) -> str:

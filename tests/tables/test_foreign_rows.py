@@ -117,6 +117,13 @@ def test_epochs_of_a_long_table_are_its_own(rows, tmp_path):
         ingest(tmp_path / "long.csv", tmp_path / "t.parquet", epochs=12)
 
 
+def test_epochs_of_all_rows_replace_a_missing_column(rows, tmp_path):
+    rows.drop(columns="epochs").to_csv(tmp_path / "long.csv", index=False)
+    words = ["table", "ingest", str(tmp_path / "long.csv"), "--out", str(tmp_path / "t.parquet")]
+    assert main([*words, "--epochs", "12"]) == 0
+    assert set(open_table(tmp_path / "t.parquet").frame()["epochs"]) == {12}
+
+
 def test_wide_file_is_read_in_work_that_grows_with_its_columns():
     """Counting each of 20,000 names among all would take 400 million comparisons."""
     with pytest.raises(InputError, match=r"two columns are called c1, c2$"):
