@@ -211,11 +211,12 @@ def _power(sweep: SweepSpec, expansion: Expansion, drop: float, like: str | None
     known = read_accuracies(table.frame(**key._asdict()), **key._asdict(), name=like)
     cells = len({trial.cell for trial in expansion.trials})
     frames = []
+    seeds = sorted({len(sweep.seeds), max(len(sweep.seeds), FEWEST_SEEDS)})
     for percent in (100.0, 50.0, 20.0, 10.0):
         sizes = [cells * times for times in (1, 2, 4, 8, 16) if cells * times * percent >= 1000]
-        seeds = sorted({len(sweep.seeds), max(len(sweep.seeds), FEWEST_SEEDS)})
         try:
-            frame = power(known, drop, cells=sizes, seeds=seeds, top_percent=percent, rng=0)
+            with progress(f"power, top {percent:g} %"):
+                frame = power(known, drop, cells=sizes, seeds=seeds, top_percent=percent, rng=0)
         except InputError as error:
             if percent == 100:
                 raise

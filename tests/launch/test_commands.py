@@ -154,6 +154,7 @@ def test_plan_takes_other_values_for_the_keys_of_the_sweep(tmp_path, stand_in):
     )
 
 
+@pytest.mark.slow
 def test_power_is_told_of_more_cells_where_ten_are_among_the_best(tmp_path):
     """The plan gives the power for 12 cells, and for 24, 48, 96 and 192; also with three seeds.
 
