@@ -61,10 +61,10 @@ def query(
     With --published, they are compared with the published accuracies of the cell.
 
     The mean over seeds and the rank have 95 % intervals. These are computed from the variation
-    between seeds, which is estimated from cells of similar accuracy together. If the seeds of
-    a cell vary significantly more, the interval of its mean uses only these seeds. In a table of
-    fewer than 10 cells, only the mean has an interval (Student's t). A cell may be the best if the
-    interval of its rank begins at 1.
+    between seeds, which is estimated from cells of similar accuracy together. If the
+    accuracies of a cell vary significantly more than those of similar cells, the interval of its
+    mean is computed from this cell only. In a table of fewer than 10 cells, only the mean has an
+    interval (Student's t). A cell may be the best if the interval of its rank begins at 1.
 
     Example: rebench query mini 1696
     """

@@ -58,7 +58,7 @@ def choices(
         str,
         typer.Option(
             help="Ranking that selects the K % best cells in a comparison `A against B`, such as "
-            "`topology against nb201`. benchmark: the ranking of B, even if B is a recipe. "
+            "`topology against nb201`. benchmark: the ranking of B, a recipe or a published table. "
             "retrained: the ranking of A. either: cells in the top K % of A or of B. Any other "
             "value is the name of a third table."
         ),

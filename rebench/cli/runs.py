@@ -331,8 +331,8 @@ def collect(
         typer.Option(
             "--quarantine",
             help="List damaged records, and records of one trial that disagree, in "
-            "quarantine.jsonl. From then on they are ignored, and `rebench submit` trains trials "
-            "that have no other record again.",
+            "quarantine.jsonl. From then on they are ignored. If a trial has no other "
+            "record, `rebench submit` trains it again.",
         ),
     ] = False,
     partial: Annotated[

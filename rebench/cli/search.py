@@ -235,9 +235,9 @@ def compare_tables(
         int,
         typer.Option(
             help="With two tables: also search N copies of the first, resampled as if trained with "
-            "other seeds. They give p: the probability that other seeds change the order of as "
-            "many pairs of algorithms as the second table, or more. The smallest possible p is "
-            "1/(N+1), so 0.01 for N = 99.",
+            "other seeds. p is the probability that other seeds alone change the order of at least "
+            "the number of pairs of algorithms that the second table changes. It is at least "
+            "1/(N+1): 0.01 for N = 99.",
             min=0,
         ),
     ] = 0,
@@ -257,7 +257,7 @@ def compare_tables(
     ] = "table",
     as_json: options.AsJson = False,
 ) -> None:
-    """Compare search algorithms on one table; on two tables, also compare their two rankings.
+    """Compare search algorithms on one table; on two, also how they rank the algorithms.
 
     Two tables are searched in the same way, on the cells that both contain. Algorithms see
     validation accuracies only if both tables contain them, and otherwise test accuracies. They see

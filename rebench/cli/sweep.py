@@ -96,8 +96,8 @@ def plan(
         typer.Option(
             metavar="DROP",
             help="Simulate tables, and print the probability that `rebench rank` detects a drop of"
-            " this size (seed tau minus tau). It is printed for the cells and seeds of the sweep,"
-            " and for more cells (up to 16 times as many).",
+            " this size (seed tau minus tau). It is printed for the numbers of cells and"
+            " seeds in the sweep, and for up to 16 times the number of cells.",
         ),
     ] = None,
     like: Annotated[
