@@ -55,8 +55,10 @@ def test_nothing_happens(cluster, tmp_path, undisturbed):
 
 def test_time_limit_is_reached_several_times_mid_trial(cluster, tmp_path, undisturbed):
     sweep = Sweep(tmp_path, cluster, cells=5)
+    # SLURM looks every half minute, and can warn that much earlier. With a limit of one minute the
+    # warning could come before the worker listens.
     sweep.submit(
-        "--trials-per-job", "30", "--set", "slurm.time_min=1", "--set", "slurm.signal_delay_s=45"
+        "--trials-per-job", "30", "--set", "slurm.time_min=2", "--set", "slurm.signal_delay_s=60"
     )
     for attempt in range(2):
         sweep.wait_for_records(3 * (attempt + 1))
