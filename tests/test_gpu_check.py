@@ -77,6 +77,7 @@ def test_folder_of_another_machine_is_refused(tmp_path: Path, check, capsys):
     assert "give another folder" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_wrong_gradients_are_seen(check, small, monkeypatch: pytest.MonkeyPatch):
     device, real = torch.device("cpu", 0), check.run_of
 
@@ -107,6 +108,7 @@ def test_lost_momentum_is_seen(check, small, monkeypatch: pytest.MonkeyPatch):
     assert not any(row["passed"] for row in check.resumes(small, CPU))
 
 
+@pytest.mark.slow
 def test_part_that_fails_leaves_the_others_and_is_tried_again(
     tmp_path: Path, check, capsys, monkeypatch: pytest.MonkeyPatch
 ):

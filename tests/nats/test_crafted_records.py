@@ -57,6 +57,7 @@ for path in sorted(Path(sys.argv[1]).iterdir()):
 """
 
 
+@pytest.mark.slow
 def test_every_crafted_record_is_refused_in_one_line_within_its_bounds(tmp_path):
     records = crafted_records()
     assert len(records) >= 60
