@@ -3,8 +3,8 @@
 python docs/tutorials.py [--write] [--shown] PAGE...
 
 A block with a title is a file, a block of commands or Python is run, and a block of text is what
-the one before it prints. A block of the language "console" holds commands after "$ ", each with
-what it prints below it. With --write the page's text becomes what was printed; without, a text
+the one before it prints. A block of the language "console" holds commands after "$ ", each
+followed by its output. With --write the output replaces the page's text; without, a text
 whose first line says something else, numbers aside, is an error. With --shown only those blocks
 are run whose output the page shows, and the output must be equal. A line ``...`` matches any number
 of lines; such a text is checked and not written. So is a block of the language "console".

@@ -235,7 +235,7 @@ def compare_tables(
         int,
         typer.Option(
             help="With two tables: also search N copies of the first, resampled as if trained with "
-            "other seeds. p is the probability that other seeds alone change the order of at least "
+            "other seeds. p is the probability that other seeds change the order of at least "
             "the number of pairs of algorithms that the second table changes. It is at least "
             "1/(N+1): 0.01 for N = 99.",
             min=0,
