@@ -90,8 +90,8 @@ class Speed:
 
     Attributes:
         channels_last: store images and kernels in the layout channels-last. By default, this is
-            done except on a GPU in float32, where results differ more from a CPU's, and for
-            xautodl's network on a GPU, where PyTorch's gradient of its average is wrong.
+            done except for xautodl's network on a GPU, where PyTorch's gradient of its average is
+            wrong.
         compile: use `torch.compile`; compilation takes minutes and pays off in long runs.
         cuda_graphs: replay each step of training and evaluation as one CUDA graph.
         deterministic: let cuDNN use only algorithms that give the same bits every time.
@@ -114,7 +114,7 @@ class Speed:
         """Return whether images and kernels of a trial are stored in the layout channels-last."""
         if self.channels_last is not None or device.type != "cuda":
             return self.channels_last is not False
-        return trial.protocol.precision != "float32" and trial.network == "rebench"
+        return trial.network == "rebench"
 
 
 def numerics(speed: Speed) -> contextlib.AbstractContextManager[None]:

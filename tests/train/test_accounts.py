@@ -170,15 +170,13 @@ def test_images_per_second_are_finite_after_no_time():
     assert Progress(started="", images=6, seconds=2.0).images_per_s == 3.0
 
 
-def test_layout_is_channels_last_where_that_is_exact():
-    def last(device: str, precision: str = "bf16", network: str = "rebench", **speed: bool):
-        protocol = Protocol(precision=precision)
-        trial = make_trial().model_copy(update={"protocol": protocol, "network": network})
+def test_layout_is_channels_last_where_gradients_are_right():
+    def last(device: str, network: str = "rebench", **speed: bool):
+        trial = make_trial().model_copy(update={"network": network})
         return Speed(**speed).has_channels_last(torch.device(device), trial)
 
-    assert last("cpu", "float32", "xautodl")
+    assert last("cpu", "xautodl")
     assert last("cuda:1")
-    assert not last("cuda", "float32")
-    assert not last("cuda", network="xautodl")
-    assert last("cuda", "float32", channels_last=True)
+    assert not last("cuda", "xautodl")
+    assert last("cuda", "xautodl", channels_last=True)
     assert not last("cpu", channels_last=False)
