@@ -33,6 +33,8 @@ _DOCS: Final = _HERE.parents[1] / "docs"
 _NAMES: Final = ("findings", "findings-details", "noise", "algorithms")
 PAGES: Final = {name: _DOCS / "explanation" / f"{name}.md" for name in _NAMES}
 _FIGURES: Final = {"noise-seeds": draw_seeds, "noise-procedures": draw_procedures}
+# The number of intervals on the page, before they are counted.
+_COUNT: Final = "@number of intervals@"
 _INTERVAL: Final = re.compile(r"\(-?\d+\.\d+ to -?\d+\.\d+\)")
 
 
@@ -48,11 +50,11 @@ def filled(template: str, **more: Any) -> str:
     )
     for module in (small, full_size, algorithms):
         environment.globals |= {name: getattr(module, name) for name in module.__all__}
-    environment.globals |= more | {"number": number, "stored": _stored, "n_intervals": 0}
+    environment.globals |= more | {"number": number, "stored": _stored, "n_intervals": _COUNT}
     named = template in environment.list_templates()
     page = environment.get_template(template) if named else environment.from_string(template)
-    # The page says how many intervals it shows: fill it once to count them.
-    return page.render(n_intervals=len(_INTERVAL.findall(page.render())))
+    text = page.render()
+    return text.replace(_COUNT, str(len(_INTERVAL.findall(text))))
 
 
 def _shown(value: object) -> object:
@@ -92,6 +94,7 @@ def main(words: list[str]) -> int:
         kept = {
             "retrained": full_size.measure_retrained(given.analog),
             "records_without_commit": _lost_records(),
+            "jackknife_width": small.jackknife_width(120, 3),
         }
         full_size.STORED.write_text(json.dumps(kept, indent=1) + "\n")
     pages = {path: filled(f"{name}.md.jinja") for name, path in PAGES.items()}
