@@ -75,8 +75,8 @@ class Searching:
     signal: Annotated[
         str | None,
         typer.Option(
-            help="Table whose accuracies the algorithms see. The cells that they find are judged "
-            "by TABLE."
+            help="Table whose accuracies the algorithms see, such as short trainings. The cells "
+            "that they find are judged by TABLE."
         ),
     ] = None
     times: Annotated[

@@ -199,7 +199,8 @@ def search_table(
         dataset: ``cifar10``, ``cifar100``, ``ImageNet16-120``, or another data set of the table.
         name: name of the result; the table's name by default.
         signal: another table that gives the signal. For example, a re-trained table without short
-            runs and times can use those of the published table.
+            runs and times can use those of the published table. If this table has only one data
+            set, its signal may be of another data set than `dataset`.
         times: another table that gives the times, if the table has none or was trained on several
             kinds of machines.
         validation: whether to search on the validation split if the table has it. False searches on
@@ -213,8 +214,9 @@ def search_table(
     name = name or table.name
     shown_in = signal or table
     reported = _final_keys(table, dataset)[-1]
-    keys = validation_keys(shown_in, dataset) if validation else []
-    keys = keys or _final_keys(shown_in, dataset)
+    seen = _signal_dataset(signal, dataset) if signal else dataset
+    keys = validation_keys(shown_in, seen) if validation else []
+    keys = keys or _final_keys(shown_in, seen)
     if curve:
         shown = _along_curve(shown_in, keys, epochs)
     else:
@@ -354,6 +356,13 @@ def validation_keys(table: Table, dataset: str) -> list[Key]:
     """Return the keys of a table's validation split, by ascending epochs."""
     source, _ = _SPLITS.get(dataset, (dataset, ""))
     return _keys(table, source, _VALIDATION) or _keys(table, dataset, _VALIDATION)
+
+
+def _signal_dataset(signal: Table, dataset: str) -> str:
+    """Return `dataset`, or the only data set of a signal that lacks it."""
+    source, _ = _SPLITS.get(dataset, (dataset, ""))
+    held = {key.dataset for key in signal.keys}
+    return dataset if len(held) > 1 or {dataset, source} & held else held.pop()
 
 
 def _of_epochs(keys: list[Key], name: str, epochs: Collection[int] | None) -> list[Key]:
