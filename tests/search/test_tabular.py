@@ -102,6 +102,7 @@ def test_a_retrained_sample_can_be_searched_on_the_published_signal(
     np.testing.assert_allclose(searched.final, published.final - 1)
     np.testing.assert_allclose(searched.fidelities[0].accuracy, published.fidelities[0].accuracy)
 
+
 def test_signal_may_be_of_another_data_set_if_it_is_the_only_one(table: Table):
     small = open_table("mini-proxy@fixed")
     searched = search_table(open_table("nb201"), "cifar10", signal=small)
@@ -112,7 +113,6 @@ def test_signal_may_be_of_another_data_set_if_it_is_the_only_one(table: Table):
     several = table
     with pytest.raises(InputError, match="has no data set 'cifar10-jpeg16'"):
         search_table(small, "cifar10-jpeg16", signal=several)
-
 
 
 def test_fidelities_can_be_limited_to_the_benchmarks_short_runs(table: Table):
