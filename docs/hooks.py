@@ -179,7 +179,7 @@ def _keys(
         inner += [(models[one], where, field.get("type") == "array") for one in below]
         required = name in model.get("required", ())
         default = "required" if required else "see there" if below else _default(field)
-        meaning = _text_of(described.all_members[name])
+        meaning = " ".join(_text_of(described.all_members[name]).split())
         yield f"| `{name}` | {_kind(field)} | {default} | {meaning} |"
     for below, where, several in inner:
         title = f"`[[{where}]]`" if several else f"`[{where}]`"

@@ -51,7 +51,7 @@ class JobOptions(Plain):
     gpus_per_task: (
         Annotated[int, Field(ge=0)] | Annotated[str, Field(pattern=r"^[\w.-]+:\d{1,9}$")] | None
     ) = None
-    """GPUs of a worker, or of a job with several workers: a number, or `a100:2`."""
+    """GPUs of a job, which its workers share: a number, or type and number such as `a100:2`."""
     gres: Annotated[str, Field(pattern=r"^\S+$")] | None = None
     """Alternative: generic resources of a job, such as `gpu:a100:1` or `gpu:1g.10gb:1`."""
     cpus_per_task: Annotated[int, Field(ge=1)] | None = None
@@ -67,11 +67,11 @@ class JobOptions(Plain):
     signal_delay_s: Annotated[int, Field(ge=1)] = 120
     """Seconds between the signal to write checkpoints and the end of a job."""
     array_parallelism: Annotated[int, Field(ge=1)] = 64
-    """Maximum number of simultaneous jobs of the run; with types of device, of each type."""
+    """Maximum number of simultaneous jobs of the run; if `types` is given, of each type."""
     max_requeues: Annotated[int, Field(ge=0)] = 20
     """Maximum number of requeues of a job after time-outs."""
     checkpoint_min: Annotated[float, Field(gt=0)] = 10.0
-    """Minutes between checkpoints: the maximum loss of a killed job."""
+    """Minutes between checkpoints; a killed job loses at most the work of this time."""
     device: Annotated[str, Field(pattern=r"^(auto|cpu|cuda(:\d+)?)$")] = "auto"
     """Device of the training; `auto` uses a GPU if the node has one."""
     compile_net: bool = False
@@ -138,7 +138,8 @@ class TypeOptions(JobOptions):
     """Settings of one type of device: keys that differ from `[slurm]`, a speed and a share."""
 
     speed: Annotated[float, Field(ge=1e-6, le=1e6)] = 1.0
-    """Speed of the device, relative to the times by which jobs are packed."""
+    """Speed of the device. The estimated times of trials, by which jobs are packed, are divided by
+    it."""
     share: Annotated[float, Field(ge=1e-6, le=1e6)] = 1.0
     """Share of the sweep, relative to the shares of the other types."""
 
@@ -154,7 +155,7 @@ class SlurmOptions(JobOptions):
     """Settings of all jobs of a sweep."""
 
     types: dict[TypeName, TypeOptions] = Field(default_factory=dict)
-    """Types of device. All runs of a cell on a data set use one type."""
+    """Types of device. All trials of a cell on a data set use the same type."""
 
     @field_validator("container_binds")
     @classmethod

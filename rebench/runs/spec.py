@@ -74,7 +74,7 @@ class TableColumn(Plain):
     """Accuracies of a table by which cells are chosen: means over seeds."""
 
     table: Path | None = None
-    """Table of accuracies, relative to the folder of the sweep file."""
+    """Path of a table of accuracies, relative to the folder of the sweep file."""
     dataset: str = "cifar10"
     """Data set of the table."""
     split: str = "ori-test"
@@ -84,20 +84,25 @@ class TableColumn(Plain):
 
 
 class StratifiedCells(TableColumn):
-    """`n` cells, equally many from each of `strata` equal parts of the ordered space."""
+    """`n` cells from all parts of the space.
+
+    The cells are sorted by the key `by` and divided into `strata` parts of equal size. The same
+    number of cells is drawn from each part.
+    """
 
     n: Annotated[int, Field(ge=1)]
     """Number of cells."""
     seed: Annotated[int, Field(ge=0)] = 0
     """Seed of the draws."""
     strata: Annotated[int, Field(ge=1, le=SPACE_SIZE)] = 10
-    """Number of equal parts."""
+    """Number of parts."""
     by: Literal["accuracy", "multiplier"] = "accuracy"
-    """Order: accuracy of the table, or learning-rate multiplier of the paper's rule."""
+    """Order: accuracy in `table` (then required), or the factor by which the recipe `topology`
+    changes the learning rate."""
 
 
 class TopCells(TableColumn):
-    """Best cells of a table: a number or a percentage."""
+    """Best cells of `table`, which is required: a number or a percentage of its cells."""
 
     n: Annotated[int, Field(ge=1)] | None = None
     """Number of cells."""
@@ -127,7 +132,8 @@ class CellsSpec(Plain):
     all: bool = False
     """All 15,625 cells."""
     classes: Literal["as given", "one of each", "every member"] = "as given"
-    """Cells to train: the given cells, one cell of each functional class, or all class members."""
+    """Cells with the same `functional_class` (`rebench cells export`) compute the same function.
+    Train the given cells, one cell of each of their classes, or all members of these classes."""
 
     @field_validator("indices", "strings")
     @classmethod
@@ -161,7 +167,8 @@ class TrainOptions(Plain):
     keep: Literal["nothing", "weights", "state"] = "nothing"
     """`weights` keeps each network; `state` also keeps the momentum, for longer training."""
     half: bool = False
-    """Store kernels in half precision: half the disk space, slightly different accuracies."""
+    """Store the weights of kept networks in half precision: half the disk space. A network that is
+    loaded again then has slightly different accuracies."""
 
 
 class SweepSpec(Plain):
