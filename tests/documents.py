@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import subprocess
-import sys
 from pathlib import Path
 
-from support import PROJECT
+from support import python
 
-__all__ = ["blocks", "commands", "environment", "ran"]
+__all__ = ["blocks", "commands", "ran"]
 
 
 def blocks(page: Path, language: str, title: str | None = None) -> list[str]:
@@ -31,20 +29,6 @@ def commands(page: Path, languages: str = "(?:sh|console)") -> list[list[str]]:
     return [words for line in lines if (words := shlex.split(line, comments=True))]
 
 
-def environment() -> dict[str, str]:
-    """Return an environment in which the commands of a page use the code of this checkout."""
-    path = os.pathsep.join(filter(None, [str(PROJECT), os.environ.get("PYTHONPATH")]))
-    return {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
-
-
 def ran(words: list[str], folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
     """Run a command of a page (or ``-c`` and a snippet) in a folder; any exit code is accepted."""
-    return subprocess.run(
-        [sys.executable, *([] if words[0] == "-c" else ["-m"]), *words],
-        cwd=folder,
-        env=environment() | variables,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
+    return python(*([] if words[0] == "-c" else ["-m"]), *words, folder=folder, **variables)

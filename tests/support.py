@@ -1,4 +1,4 @@
-"""Helpers that tests import: the project's root, real data, and the browser."""
+"""Helpers that tests import: the project's root, real data, processes, and the browser."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import unittest.mock
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,21 @@ def project_metadata(*tool: str) -> dict[str, Any]:
     """Return the table of the project, or of a tool, in ``pyproject.toml``."""
     told = tomllib.loads((PROJECT / "pyproject.toml").read_text())
     return told["tool"][tool[0]] if tool else told["project"]
+
+
+def python(
+    *arguments: object, folder: Path = PROJECT, path: Sequence[Path] = (PROJECT,), **variables: str
+) -> subprocess.CompletedProcess[str]:
+    """Run Python in a folder, with `path` before all other modules; any exit code is accepted."""
+    found = os.pathsep.join(filter(None, [*map(str, path), os.environ.get("PYTHONPATH")]))
+    return subprocess.run(
+        [sys.executable, *map(str, arguments)],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": found, "OMP_NUM_THREADS": "1", **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 def run_here(

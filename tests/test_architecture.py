@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import ast
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from support import PROJECT
+from support import PROJECT, python
 
 MODULES = sorted(path for top in ("cells", "rebench") for path in (PROJECT / top).rglob("*.py"))
 
@@ -50,31 +48,31 @@ def test_module_is_described_and_exported(path: Path):
         assert not missing, f"public but not in __all__: {missing}"
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PROJECT)))
-def test_exported_names_exist(path: Path):
-    if path.name == "__main__.py":
-        return
-    tree = _names(path)
-    bound = {
-        name
-        for node in ast.walk(tree)
-        for name in (
-            [alias.asname or alias.name for alias in node.names]
-            if isinstance(node, ast.Import | ast.ImportFrom)
-            else [node.name]
-            if isinstance(node, ast.FunctionDef | ast.ClassDef)
-            else [node.id]
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
-            else []
-        )
-    }
-    assert set(_exported(tree) or ()) <= bound
+RULES = (
+    "from cells import Cell; from rebench.recipes import *;"
+    "[make_recipe(name).hyperparameters(Cell.from_index(11)) for name in recipe_names()]"
+)
+PACKAGES = "tables train nats launch search analysis report cli data"
+PLANNER = {*(f"rebench.{name}" for name in PACKAGES.split()), "pandas", "pyarrow", "scipy"}
 
 
-@pytest.mark.parametrize("module", ["cells", "rebench.cli", "rebench.data.spec", "rebench.runs"])
-def test_light_modules_import_without_torch(module: str):
-    code = f"import sys, {module}; sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], cwd=PROJECT, check=False).returncode == 0
+@pytest.mark.parametrize(
+    ("code", "unneeded"),
+    [
+        ("import rebench", {"torch", "pandas", "pyarrow", "pydantic", "matplotlib", "numpy"}),
+        ("import cells", {"torch"}),
+        ("import rebench.cli", {"torch"}),
+        ("import rebench.data.spec", {"torch"}),
+        ("import rebench.runs", {"torch"}),
+        ("import rebench.tables.opening", {"pandas"}),
+        ("import rebench.modules; rebench.modules.plan", PLANNER | {"matplotlib"}),
+        (RULES, {"torch"}),
+    ],
+)
+def test_modules_load_nothing_that_they_do_not_need(code: str, unneeded: set[str]):
+    done = python("-c", f"{code}; import sys; print(*sys.modules)")
+    assert done.returncode == 0, done.stderr
+    assert unneeded.isdisjoint(done.stdout.split())
 
 
 def test_errors_are_all_in_the_docstring_tree():

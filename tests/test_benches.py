@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pandas as pd
 import pytest
-from support import PROJECT
+from support import PROJECT, python
 
 SCRIPTS = {path.stem: path for path in PROJECT.glob("scripts/bench/*.py")}
 CHECKS = {path.stem: path for path in PROJECT.glob("experiments/checks/*.py")}
@@ -52,11 +50,7 @@ def run(name: str, *arguments: str) -> str:
     """Return the output of a benchmark at a thousandth of its size; keep its stored results."""
     script = (SCRIPTS | CHECKS)[name]
     before = {path: path.read_bytes() for path in (script.parent / "results").glob("*.json")}
-    done = subprocess.run(
-        [sys.executable, script, *arguments],
-        cwd=PROJECT, env=os.environ | {"REBENCH_BENCH_SCALE": "0.001"},
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    done = python(script, *arguments, REBENCH_BENCH_SCALE="0.001")
     assert done.returncode == 0, done.stderr
     assert "nothing is written: measured at a scale of 0.001" in done.stdout
     assert before == {path: path.read_bytes() for path in before}
@@ -130,8 +124,7 @@ class Clone:
         (self.bench / "results" / f"{name}.json").write_text(json.dumps(content))
 
     def stale(self) -> tuple[int, list[str]]:
-        command = [sys.executable, SCRIPTS["stale"], self.folder]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = python(SCRIPTS["stale"], self.folder)
         assert not done.stderr
         return done.returncode, done.stdout.splitlines()[1:]
 
@@ -213,7 +206,8 @@ def test_result_names_the_commit_at_which_its_benchmark_started(clone: Clone):
             "assert results_file.kept('fast', {}) == "
             "[{'commit': results_file.MEASURED_AT['commit'], 'seconds': 1}]\n"
         )
-        subprocess.run([sys.executable, "-c", code], cwd=clone.bench, check=True)
+        done = python("-c", code, folder=clone.bench)
+        assert done.returncode == 0, done.stderr
         content = json.loads((clone.bench / "results" / "fast.json").read_text())
         return content["commit"], content["uncommitted_changes"]
 

@@ -22,7 +22,7 @@ from documents import blocks, commands, ran
 from notebook import outputs, stored
 from packages import install
 from run_notebooks import NOTEBOOKS
-from support import CHROMIUM, PROJECT
+from support import CHROMIUM, PROJECT, python
 from test_public_api import PACKAGES
 
 from rebench.cli.app import root
@@ -39,14 +39,7 @@ PAGES = sorted((PROJECT / "docs").rglob("*.md"))
 def site(tmp_path_factory) -> Path:
     """The pages that `mkdocs build` writes; `mkdocs.yml` makes it strict."""
     folder = tmp_path_factory.mktemp("docs") / "site"
-    done = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)],
-        cwd=PROJECT,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=900,
-    )
+    done = python("-m", "mkdocs", "build", "--strict", "--site-dir", folder)
     assert done.returncode == 0, done.stderr
     return folder
 
@@ -75,10 +68,7 @@ def outside(text: str) -> set[str]:
 @pytest.mark.parametrize("name", ["first-sweep", "your-own-table"])
 def test_tutorial_runs_and_prints_what_it_shows(name):
     page = PROJECT / "docs" / "tutorial" / f"{name}.md"
-    script = PROJECT / "docs" / "tutorials.py"
-    done = subprocess.run(
-        [sys.executable, str(script), str(page)], capture_output=True, text=True, check=False
-    )
+    done = python("docs/tutorials.py", page)
     assert done.returncode == 0, done.stderr
 
 

@@ -6,15 +6,12 @@ The page's blocks are added to a copy of the project. The tests of this copy mus
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from documents import blocks
-from support import PROJECT
+from support import PROJECT, python
 
 PAGE = PROJECT / "docs" / "how-to" / "extend.md"
 COPIED = (".ci", ".github", "CITATION.cff", "CONTRIBUTING.md", "LICENSE", "README.md", "cells",
@@ -71,16 +68,9 @@ def extended(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _run(root: Path, *arguments: str, **variables: str) -> str:
-    path = {"PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [sys.executable, "-m", *arguments],
-        cwd=root,
-        # A relative REBENCH_SHARED_DATA counts from this project, not from its copy.
-        env={**os.environ, "REBENCH_SHARED_DATA": "", **path, **variables},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    # A relative REBENCH_SHARED_DATA counts from this project, not from its copy.
+    variables["REBENCH_SHARED_DATA"] = ""
+    done = python("-m", *arguments, folder=root, path=[root], **variables)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from support import PROJECT
+from support import PROJECT, python
 
 from rebench.cli import main
 from rebench.nets.channelwise import _AverageOfNeighbours
@@ -48,14 +48,8 @@ def test_check_goes_on_where_it_stopped(tmp_path: Path):
     out = tmp_path / "found"
 
     def run(minutes: float) -> subprocess.CompletedProcess[str]:
-        command = [SCRIPT, "--device", "cpu", "--small", "--out", out, "--minutes", minutes]
-        return subprocess.run(
-            [sys.executable, *map(str, command)],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        options = ["--device", "cpu", "--small", "--out", out, "--minutes", minutes]
+        return python(SCRIPT, *options, folder=tmp_path)
 
     short = run(0)
     assert short.returncode == 0, short.stderr

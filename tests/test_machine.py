@@ -2,12 +2,11 @@
 
 import gc
 import resource
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from support import PROJECT
+from support import python
 
 from rebench.errors import UnsafeFileError
 from rebench.machine import bounded_memory, garbage_search_paused
@@ -51,5 +50,4 @@ def test_memory_limit_of_a_reader_is_restored():
 
 def test_garbage_collection_is_rarer_in_our_process():
     code = "import gc, rebench.machine as m; m.search_garbage_rarely(); print(gc.get_threshold())"
-    done = subprocess.run([sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True)
-    assert done.stdout == f"{(10_000, *gc.get_threshold()[1:])}\n"
+    assert python("-c", code).stdout == f"{(10_000, *gc.get_threshold()[1:])}\n"

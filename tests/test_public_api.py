@@ -6,11 +6,9 @@ import importlib
 import pkgutil
 import pydoc
 import re
-import subprocess
-import sys
 
 import pytest
-from support import PROJECT
+from support import PROJECT, python
 
 import rebench
 from cells import Cell
@@ -47,8 +45,7 @@ def test_public_names_are_these():
 
 @pytest.mark.parametrize("name", ["modules.Plan", "nats.ReBench", "search.compare"])
 def test_packages_of_the_pages_need_no_import_of_their_own(name: str):
-    code = f"import rebench; rebench.{name}"
-    subprocess.run([sys.executable, "-c", code], cwd=PROJECT, check=True)
+    assert python("-c", f"import rebench; rebench.{name}").returncode == 0
 
 
 def test_help_is_one_page():
@@ -64,17 +61,6 @@ def test_public_names_are_there(module: str):
     assert set(loaded.__all__) <= set(dir(loaded))
 
 
-def test_importing_rebench_loads_nothing_heavy():
-    heavy = "{'torch', 'pandas', 'pyarrow', 'pydantic', 'matplotlib', 'numpy'}"
-    code = f"import sys, rebench; sys.exit(bool({heavy} & set(sys.modules)))"
-    assert subprocess.run([sys.executable, "-c", code], cwd=PROJECT, check=False).returncode == 0
-
-
-def test_importing_tables_loads_no_pandas():
-    code = "import sys, rebench.tables.opening; sys.exit('pandas' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], cwd=PROJECT, check=False).returncode == 0
-
-
 @pytest.mark.parametrize("package", PACKAGES)
 def test_no_public_name_is_also_a_module(package: str):
     """An import of the module would replace the function of the same name."""
@@ -86,9 +72,7 @@ def test_no_public_name_is_also_a_module(package: str):
 @pytest.mark.parametrize("module", ["rebench.data", "rebench.search"])
 def test_dir_shows_public_names_only(module: str):
     code = f"import {module}, rebench.train, rebench.search.run; print(*dir({module}))"
-    shown = subprocess.run(
-        [sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True, check=True
-    )
+    shown = python("-c", code)
     assert shown.stdout.split() == sorted(importlib.import_module(module).__all__)
 
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
-import sys
 
 import pytest
-from documents import blocks, commands, environment, ran
-from support import PROJECT
+from documents import blocks, commands, ran
+from support import PROJECT, python
 
 PAGE = PROJECT / "README.md"
 
@@ -38,15 +36,7 @@ def test_outputs_on_the_readme_are_those_printed():
     text = PAGE.read_text()
     for snippet in blocks(PAGE, "python"):
         assert f"{snippet}```\n```text\n" in text, "without an output, no test runs the snippet"
-    script = [sys.executable, "docs/tutorials.py", "--shown", "README.md"]
-    done = subprocess.run(
-        script,
-        cwd=PROJECT,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = python("docs/tutorials.py", "--shown", "README.md")
     assert done.returncode == 0, done.stderr
 
 

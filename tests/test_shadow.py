@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support import PROJECT
+from support import python
 
 
 @pytest.fixture
@@ -17,30 +17,17 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def python(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run Python in a folder whose modules are found first."""
-    path = os.pathsep.join(filter(None, [str(PROJECT), os.environ.get("PYTHONPATH")]))
-    return subprocess.run(
-        [sys.executable, *arguments],
-        cwd=folder,
-        env=os.environ | {"PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
 def test_rebench_uses_its_own_cells_and_says_what_is_hidden(folder: Path):
-    done = python(folder, "-c", "import rebench; print(rebench.Cell.from_index(11).code)")
+    done = python("-c", "import rebench; print(rebench.Cell.from_index(11).code)", folder=folder)
     assert (done.returncode, done.stdout) == (0, "3_34_034\n"), done.stderr
     assert f"{folder / 'cells.py'} has the same name" in done.stderr
-    shown = python(folder, "-m", "rebench", "cells", "show", "11")
+    shown = python("-m", "rebench", "cells", "show", "11", folder=folder)
     assert shown.returncode == 0, shown.stderr
     assert "3_34_034" in shown.stdout
 
 
 def test_a_loaded_module_cells_is_named_in_one_line(folder: Path):
-    done = python(folder, "-c", "import cells, rebench")
+    done = python("-c", "import cells, rebench", folder=folder)
     assert done.returncode == 1
     last = done.stderr.splitlines()[-1]
     assert last.startswith("ImportError: rebench needs its own package cells, and ")
@@ -48,7 +35,7 @@ def test_a_loaded_module_cells_is_named_in_one_line(folder: Path):
 
 
 def test_no_warning_without_another_module_cells(tmp_path: Path):
-    done = python(tmp_path, "-W", "error", "-c", "import rebench")
+    done = python("-W", "error", "-c", "import rebench", folder=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
 
 

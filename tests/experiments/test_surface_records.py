@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from support import PROJECT, tomllib
+from support import PROJECT, python, tomllib
 
 from cells import compile_space, functional_classes
 from rebench.runs.spec import read_spec
@@ -17,12 +16,7 @@ FOLDER = PROJECT / "experiments" / "surface"
 
 
 def shards(action: str, run: Path, packed: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, FOLDER / "shards.py", action, run, packed],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return python(FOLDER / "shards.py", action, run, packed)
 
 
 @pytest.fixture
@@ -99,7 +93,8 @@ def test_cells_of_the_sweep_are_of_different_functions_with_paths():
 def drawn(published: Path, spec: Path) -> list[int]:
     """The cells that `draw.py` writes into a sweep's file."""
     spec.write_text("[cells]\nindices = []\n")
-    subprocess.run([sys.executable, FOLDER / "draw.py", published, spec], check=True)
+    done = python(FOLDER / "draw.py", published, spec)
+    assert done.returncode == 0, done.stderr
     return tomllib.loads(spec.read_text())["cells"]["indices"]
 
 

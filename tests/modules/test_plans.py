@@ -3,15 +3,12 @@
 import copy
 import itertools
 import math
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
 from plain_networks import IMAGES, DenseNet, Former, ResNet, UNet
-from support import PROJECT
 from torch import nn
 
 import rebench
@@ -443,16 +440,3 @@ def test_widths_change_no_rate_of_rules_that_count_paths():
     for rule in ("topology", "exact", "paths"):
         plan = rebench.plan(mlp(width=32), X, rule=rule, base=mlp(width=8), base_lr=0.1)
         assert plan.learning_rate == pytest.approx(0.1)
-
-
-def test_modules_load_nothing_that_they_do_not_need():
-    code = (
-        "import sys, rebench.modules as m; m.plan;"
-        "rest = {f'rebench.{name}' for name in ('tables', 'train', 'nats', 'launch', 'search',"
-        "'analysis', 'report', 'cli', 'data')} | {'pandas', 'matplotlib', 'pyarrow', 'scipy'};"
-        "print(sorted(rest & set(sys.modules)))"
-    )
-    shown = subprocess.run(
-        [sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True, check=True
-    )
-    assert shown.stdout.strip() == "[]"
