@@ -1,14 +1,11 @@
 """A recipe in a package of a user is found, and a wrong package is named."""
 
 import json
-import os
-import subprocess
-import sys
 import textwrap
 from pathlib import Path
 
 from packages import install
-from support import PROJECT
+from support import PROJECT, python
 
 RULE = '''
 """A rule of a user: half the base rate for every graph."""
@@ -36,40 +33,6 @@ class Half(Recipe):
     def layer_init(self, layer, cell):
         return default_init(layer)
 '''
-SPEC = """
-datasets = ["digits"]
-recipes = ["half(lr=0.3)", "nb201"]
-seeds = [777]
-epochs = 1
-[cells]
-indices = [11]
-"""
-
-
-def rebench(*arguments: str, path: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "rebench", *arguments],
-        cwd=path,
-        env={**os.environ, "PYTHONPATH": f"{PROJECT}{os.pathsep}{path}"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
-
-
-def test_recipe_of_another_package_is_listed_and_swept(tmp_path: Path):
-    install(tmp_path, "my_rules", RULE.format(name="half"), "rebench.recipes", mine="my_rules")
-    listed = rebench("recipe", "list", "--json", path=tmp_path)
-    assert listed.returncode == 0, listed.stderr
-    rows = {row["recipe"]: row for row in json.loads(listed.stdout)}
-    assert (rows["half"]["rule"], rows["half"]["parameters"]) == ("half of lr", "lr=0.5")
-    assert "topology" in rows
-    (tmp_path / "sweep.toml").write_text(SPEC)
-    checked = rebench("sweep", "plan", "sweep.toml", "--trials", "--json", path=tmp_path)
-    assert checked.returncode == 0, checked.stderr
-    found = [row["recipe"] for row in json.loads(checked.stdout)]
-    assert sorted(found) == ["half(lr=0.3)", "nb201"]
 
 
 def test_taken_name_is_refused_where_it_is_asked_for(tmp_path: Path):
@@ -83,14 +46,7 @@ def test_taken_name_is_refused_where_it_is_asked_for(tmp_path: Path):
         except InputError as error:
             print(error)
     """)
-    found = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, "PYTHONPATH": f"{PROJECT}{os.pathsep}{tmp_path}"},
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=300,
-    )
+    found = python("-c", code, path=[PROJECT, tmp_path])
     assert found.stdout.strip() == (
         "recipe 'topology' is defined by my_rules.Half and by rebench.recipes.topology.Topology:"
         " rename a class or uninstall its package"
@@ -99,26 +55,20 @@ def test_taken_name_is_refused_where_it_is_asked_for(tmp_path: Path):
 
 def test_class_that_is_defined_again_replaces_itself():
     # The code runs twice, as if the cell of a notebook is run again.
-    code = textwrap.dedent("""
+    code = textwrap.dedent(f"""
         from rebench.recipes import make_recipe
-        source = open(0).read()
+        source = {RULE.format(name="half")!r}
         exec(source)
         exec(source.replace("self.lr / 2", "self.lr / 4"))
         assert make_recipe("half", lr=1.0).hyperparameters(None).learning_rate == 0.25
     """)
-    subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=PROJECT,
-        input=RULE.format(name="half"),
-        text=True,
-        check=True,
-        timeout=300,
-    )
+    done = python("-c", code)
+    assert done.returncode == 0, done.stderr
 
 
 def test_package_that_ends_its_process_is_named_and_left_out(tmp_path: Path):
     install(tmp_path, "my_exit", "raise SystemExit(7)", "rebench.recipes", mine="my_exit")
-    listed = rebench("recipe", "list", "--json", path=tmp_path)
+    listed = python("-m", "rebench", "recipe", "list", "--json", path=[PROJECT, tmp_path])
     assert listed.returncode == 0
     assert "topology" in {row["recipe"] for row in json.loads(listed.stdout)}
     assert listed.stderr == (
