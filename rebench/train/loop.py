@@ -124,14 +124,14 @@ class StackRun:
             progress.seconds += share
         return [self._report(copy, metrics[copy]) for copy in racing]
 
-    def checkpoints(self, data_digest: str) -> list[Checkpoint]:
+    def checkpoints(self) -> list[Checkpoint]:
         """Return checkpoints of every trial, from which the run can resume at this step."""
         states, momenta = self._stack.states(), self._stack.momenta()
         loss, correct = self._steps.loss.tolist(), self._steps.correct.tolist()
         return [
             Checkpoint(
                 trial_id=trial.trial_id,
-                data_digest=data_digest,
+                data_digest=self._sources.data.digest,
                 stack=[member.trial_id for member in self.trials],
                 epoch=self.epoch,
                 step=self.step,

@@ -196,7 +196,7 @@ class _Session:
                 )
         records = run.records()
         if self.on_network is not None:
-            for record, final in zip(records, run.checkpoints(sources.data.digest), strict=True):
+            for record, final in zip(records, run.checkpoints(), strict=True):
                 self.on_network(record, final)
         return records
 
@@ -204,8 +204,8 @@ class _Session:
         return self.store is not None and time.monotonic() - self._saved_at >= self._save_after_s
 
     def _save(self, run: StackRun) -> None:
-        if self.store is not None and self._sources is not None:
-            for checkpoint in run.checkpoints(self._sources.data.digest):
+        if self.store is not None:
+            for checkpoint in run.checkpoints():
                 self.store.save(checkpoint)
         self._saved_at, self._save_after_s = time.monotonic(), self.every_s
 
