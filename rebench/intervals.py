@@ -22,7 +22,6 @@ __all__ = [
     "share_interval",
     "spearman_interval",
     "student_reach",
-    "welch_half_width",
 ]
 
 Ints: TypeAlias = NDArray[np.int64]
@@ -133,22 +132,6 @@ def crossed_mean(
     half = student_reach(freedom, level) * error
     p_value = 2 * float(special.stdtr(freedom, -abs(mean) / error)) if error else float(mean == 0)
     return Crossed(mean, mean - half, mean + half, p_value)
-
-
-def welch_half_width(samples: Sequence[tuple[float, int]], level: float = 0.95) -> float:
-    """Return half the width of Welch's interval of the difference of two means.
-
-    `samples` are the standard deviations (of n - 1) and sizes of both samples. The half width is
-    infinite if a sample has a single value, and 0 if both are constant.
-    """
-    if min(size for _, size in samples) < 2:
-        return float("inf")
-    parts = [deviation**2 / size for deviation, size in samples]
-    total = sum(parts)
-    if not total:
-        return 0.0
-    weights = [part**2 / (size - 1) for part, (_, size) in zip(parts, samples, strict=True)]
-    return student_reach(total**2 / sum(weights), level) * float(np.sqrt(total))
 
 
 def share_interval(share: float, n: int, level: float = 0.95) -> Estimate:

@@ -43,7 +43,7 @@ from generated_tables import synthetic_frame  # noqa: E402 - after the path
 
 from cells.table import compile_space  # noqa: E402 - after the path
 from rebench.data import data_spec  # noqa: E402 - after the path
-from rebench.intervals import mean_interval, welch_half_width  # noqa: E402 - after the path
+from rebench.intervals import mean_interval, student_reach  # noqa: E402 - after the path
 from rebench.nats import ReBench  # noqa: E402 - after the path
 from rebench.search import (  # noqa: E402 - after the path
     Budget,
@@ -327,7 +327,9 @@ def with_differences(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         extra: dict[str, Any] = {}
         if one["whose"] == "ours" and other:
             difference = one["mean"] - other["mean"]
-            half = welch_half_width([(each["sd"], each["runs"]) for each in (one, other)])
+            parts = np.array([each["sd"] ** 2 / each["runs"] for each in (one, other)])
+            weights = parts**2 / [each["runs"] - 1 for each in (one, other)]
+            half = student_reach(parts.sum() ** 2 / weights.sum()) * parts.sum() ** 0.5
             extra = {
                 "difference": difference,
                 "difference_low": difference - half,

@@ -8,6 +8,7 @@ from types import ModuleType
 
 import numpy as np
 import pytest
+from scipy import stats
 from support import PROJECT
 
 from rebench.search import Problem, SearchSpace, base, make_searcher
@@ -72,3 +73,15 @@ def test_table_bills_the_two_cells_as_the_benchmark_does(originals: ModuleType):
 
 def test_variants_are_not_known_to_others():
     assert not {"rea-by-vertex", "bohb-released"} & set(base.algorithm_names())
+
+
+def test_difference_from_the_authors_has_welchs_interval(originals: ModuleType):
+    samples = np.array([1.0, 2.0, 4.0]), np.array([0.0, 3.0, 9.0, 9.0])
+    rows = [
+        {"algorithm": "rea", "whose": whose, "variant": "", "mean": one.mean(),
+         "sd": one.std(ddof=1), "runs": len(one)}
+        for whose, one in zip(("ours", "authors"), samples, strict=True)
+    ]  # fmt: skip
+    ours, _ = originals.with_differences(rows)
+    expected = stats.ttest_ind(*samples, equal_var=False).confidence_interval(0.95)
+    assert (ours["difference_low"], ours["difference_high"]) == pytest.approx(tuple(expected))
