@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import copy
+import functools
+from collections.abc import Callable
 
 import pytest
 import torch
 from torch import nn
 
-from cells import Cell
+from cells import Cell, DagCode
+from experiments.laws.dagnet import DagCNN, DagMLP
 from rebench.errors import InputError
 from rebench.nets import Stacked, TinyNet, reference_net
 
 SMALL = {"channels": 4, "cells_per_stage": 1, "classes": 5}
 CELLS = [Cell.parse(code) for code in ("3_23_413", "2_33_333", "1_44_214", "0_22_131", "0_03_113")]
 COPIES = 3
+DAG = DagCode.parse("2_12_022")
+MLP = functools.partial(DagMLP, DAG, inputs=192, width=8, classes=5)
+CNN = functools.partial(DagCNN, DAG, channels=4, classes=5)
+BUILDS: list[Callable[[], nn.Module]] = [
+    *(functools.partial(net, cell, **SMALL) for net in (TinyNet, reference_net) for cell in CELLS),
+    MLP,
+    functools.partial(MLP, order="after", biases=True, active_stem=True),
+    functools.partial(CNN, order="after", kernel_size=5, biases=True, active_stem=True),
+]
 
 
 @pytest.fixture(autouse=True)
@@ -24,8 +36,8 @@ def _seeded_default_init():
         yield
 
 
-def networks(cell: Cell, build=TinyNet) -> list[nn.Module]:
-    nets = [build(cell, **SMALL) for _ in range(COPIES)]
+def networks(build: Callable[[], nn.Module]) -> list[nn.Module]:
+    nets = [build() for _ in range(COPIES)]
     for seed, net in enumerate(nets):
         generator = torch.Generator().manual_seed(seed)
         with torch.no_grad():
@@ -89,12 +101,11 @@ def assert_same(nets: list[nn.Module], stack: Stacked, tolerance: float) -> None
             torch.testing.assert_close(state[key], value, rtol=0, atol=tolerance * size, msg=key)
 
 
-@pytest.mark.parametrize("build", [TinyNet, reference_net])
+@pytest.mark.parametrize("build", BUILDS)
 @pytest.mark.parametrize("shared", [True, False], ids=["shared", "own-images"])
-@pytest.mark.parametrize("cell", CELLS, ids=lambda cell: cell.code)
-def test_training_equals_single_networks_in_double_precision(cell, shared, build):
+def test_training_equals_single_networks_in_double_precision(build, shared):
     """In double precision a wrong term is larger than rounding; rates are large, batches small."""
-    nets = [net.double() for net in networks(cell, build)]
+    nets = [net.double() for net in networks(build)]
     stack = Stacked.from_nets(nets)
     data = [(x.double(), y) for x, y in batches(3, 8, shared=shared)]
     train_both(nets, stack, data, torch.tensor([0.01, 0.1, 0.05]))
@@ -105,7 +116,7 @@ def test_training_equals_single_networks_in_double_precision(cell, shared, build
 
 
 def test_diverged_copy_does_not_change_the_others():
-    nets = networks(CELLS[1])
+    nets = networks(BUILDS[1])
     with torch.no_grad():
         nets[1].stem[0].weight.fill_(float("nan"))
         nets[2].cells[2].layers[0].op[1].weight.fill_(float("inf"))
@@ -119,16 +130,8 @@ def test_diverged_copy_does_not_change_the_others():
         assert parameter.grad is None or parameter.grad[0].isfinite().all()
 
 
-def test_unstack_returns_the_stacked_states():
-    nets = networks(CELLS[2])
-    for net, state in zip(nets, Stacked.from_nets(nets).unstack(), strict=True):
-        expected = net.state_dict()
-        assert list(state) == list(expected)
-        assert all(torch.equal(state[key], expected[key]) for key in expected)
-
-
 def test_stack_of_one_and_mode_are_kept():
-    net = networks(CELLS[0])[0].eval()
+    net = networks(BUILDS[0])[0].eval()
     stack = Stacked.from_nets([net])
     images, _ = batches(1, 8, shared=True)[0]
     assert not any(module.training for module in stack.modules())
@@ -137,7 +140,7 @@ def test_stack_of_one_and_mode_are_kept():
 
 
 def test_sources_are_not_shared_with_the_stack():
-    nets = networks(CELLS[0])
+    nets = networks(BUILDS[0])
     before = copy.deepcopy(nets[0].state_dict())
     stack = Stacked.from_nets(nets)
     stack(batches(1, 8, shared=True)[0][0])
@@ -145,6 +148,13 @@ def test_sources_are_not_shared_with_the_stack():
         for parameter in stack.parameters():
             parameter.zero_()
     assert all(torch.equal(nets[0].state_dict()[key], before[key]) for key in before)
+
+
+def test_flat_images_are_stacked_too():
+    nets = networks(MLP)
+    flat = batches(1, 8, shared=False)[0][0].flatten(2)
+    expected = torch.stack([net(flat[index]) for index, net in enumerate(nets)])
+    torch.testing.assert_close(Stacked.from_nets(nets)(flat), expected)
 
 
 def test_padding_stride_and_bias_are_stacked():

@@ -1,4 +1,4 @@
-"""DagMLP and DagCNN against formulas written out by hand; their stacks against lone networks."""
+"""DagMLP and DagCNN against formulas written out by hand."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from torch import nn
 from cells import Cell, DagCode
 from experiments.laws.dagnet import DagCNN, DagMLP
 from rebench.errors import InputError
-from rebench.nets import Stacked
 
 CODE = DagCode.parse("2_12_022")  # 1 = W 0; 2 = 0 + W 1; 3 = W 1 + W 2
 INPUTS = 12
@@ -135,46 +134,6 @@ def build(kind: str, **options) -> nn.Module:
     if kind == "mlp":
         return DagMLP(CODE, inputs=INPUTS, width=8, classes=4, **options)
     return DagCNN(CODE, channels=4, classes=4, **options)
-
-
-@pytest.mark.parametrize("shared", [True, False], ids=["shared", "own-images"])
-@pytest.mark.parametrize(
-    ("kind", "options"),
-    [
-        ("mlp", {"order": "before"}),
-        ("mlp", {"order": "after", "activation": "gelu"}),
-        ("mlp", {"order": "after", "biases": True, "active_stem": True}),
-        ("cnn", {"order": "before"}),
-        ("cnn", {"order": "after", "biases": True, "active_stem": True}),
-        ("cnn", {"order": "after", "kernel_size": 5}),
-    ],
-)
-def test_stack_trains_as_lone_networks_do(kind, options, shared):
-    nets = [build(kind, **options).double() for _ in range(3)]
-    stack = Stacked.from_nets(nets)
-    rates = torch.tensor([0.1, 0.01, 0.3])
-    labels = torch.arange(6) % 4
-    batch = (images(6) if shared else images(3, 6)).double()
-    for _ in range(3):
-        sum(F.cross_entropy(logits, labels) for logits in stack(batch)).backward()
-        for value in stack.parameters():
-            value.data -= rates.view(-1, *[1] * (value.dim() - 1)) * value.grad
-            value.grad = None
-        for index, net in enumerate(nets):
-            F.cross_entropy(net(batch if shared else batch[index]), labels).backward()
-            for value in net.parameters():
-                value.data -= rates[index] * value.grad
-                value.grad = None
-    for net, state in zip(nets, stack.unstack(), strict=True):
-        for key, value in net.state_dict().items():
-            torch.testing.assert_close(state[key], value, rtol=0, atol=1e-10, msg=key)
-
-
-def test_flat_images_are_stacked_too():
-    nets = [build("mlp") for _ in range(3)]
-    flat = images(3, 6).flatten(2)
-    expected = torch.stack([net(flat[index]) for index, net in enumerate(nets)])
-    torch.testing.assert_close(Stacked.from_nets(nets)(flat), expected)
 
 
 @pytest.mark.parametrize("kind", ["mlp", "cnn"])
