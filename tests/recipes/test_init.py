@@ -99,31 +99,26 @@ def test_the_rate_that_an_init_leaves(recipe: str, factor: float):
     assert init_rate_factor(net, rule.layer_inits(net, FULL)) == pytest.approx(factor)
 
 
-@pytest.mark.parametrize("name", ["topology", "topology-lr"])
+@pytest.mark.parametrize(
+    ("whole", "plain", "split"),
+    [
+        ("topology", "topology-lr", "topology(init_at={part})"),
+        ("topology", "topology-lr", "topology-lr(init_at={part})"),
+        ("fixed(init=he)", "fixed", "fixed(init=he,init_at={part})"),
+    ],
+)
 @pytest.mark.parametrize("part", ["normalised", "others"])
-def test_an_init_of_a_part_has_the_rules_size_there_and_pytorchs_elsewhere(name, part):
+def test_an_init_of_a_part_has_the_rules_size_there_and_pytorchs_elsewhere(
+    whole, plain, split, part
+):
     net = TinyNet(FULL, channels=4, cells_per_stage=1)
-    rule, plain = make_recipe("topology"), make_recipe("topology-lr")
-    split = make_recipe(name, init_at=part)
+    whole, plain, split = map(parse_recipe, (whole, plain, split.format(part=part)))
     for layer in net.weight_layers():
         # Stem, edges and reductions have a normalisation behind them, shortcuts and readout none.
         normalised = layer.role in ("stem", "edge", "reduction")
-        owner = rule if normalised == (part == "normalised") else plain
-        drawn = split.layer_init(layer, FULL)
-        assert drawn.std == owner.layer_init(layer, FULL).std
-    assert split.hyperparameters(FULL) == plain.hyperparameters(FULL)
-
-
-@pytest.mark.parametrize("part", ["normalised", "others"])
-def test_he_init_of_a_part_leaves_the_other_part_at_the_default(part):
-    net = TinyNet(FULL, channels=4, cells_per_stage=1)
-    whole, plain, split = map(
-        parse_recipe, ("fixed(init=he)", "fixed", f"fixed(init=he,init_at={part})")
-    )
-    for layer in net.weight_layers():
-        normalised = layer.role in ("stem", "edge", "reduction")
         owner = whole if normalised == (part == "normalised") else plain
-        assert split.layer_init(layer, FULL) == owner.layer_init(layer, FULL)
+        assert split.layer_init(layer, FULL).std == owner.layer_init(layer, FULL).std
+    assert split.hyperparameters(FULL) == plain.hyperparameters(FULL)
 
 
 def test_two_rates_scale_the_weights_before_normalisation_only():
