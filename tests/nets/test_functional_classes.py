@@ -19,7 +19,6 @@ from cells import EDGES, Cell
 from cells.classes import functional_classes
 from rebench.nets.tiny import CellBlock, ConvBN
 
-SAMPLE = random.Random(4).sample(range(15_625), 40)
 INPUT = torch.randn(2, 2, 4, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 
 
@@ -62,35 +61,15 @@ def output(cell: Cell) -> torch.Tensor:
         return block(INPUT)
 
 
-def test_members_of_the_exact_classes_compute_the_same():
-    compared = 0
-    for index in SAMPLE:
-        expected = output(Cell.from_index(index))
-        for member in random.Random(index).choices(
-            Cell.from_index(index).class_members("exact"), k=4
-        ):
-            torch.testing.assert_close(output(Cell.from_index(member)), expected)
-            compared += member != index
-    assert compared > 40
-
-
-def test_different_exact_classes_without_pools_compute_differently():
-    cells = [cell for cell in map(Cell.from_index, SAMPLE * 2) if 4 not in cell.ops]
-    cells += [Cell(tuple(op % 4 for op in Cell.from_index(index).ops)) for index in SAMPLE]
-    classes = functional_classes("exact")
-    outputs = {cell.index: output(cell) for cell in cells}
-    for one, other in itertools.combinations(outputs, 2):
-        same = torch.allclose(outputs[one], outputs[other], rtol=1e-9, atol=1e-12)
-        assert same == (classes[one] == classes[other]), (one, other)
-
-
-@pytest.mark.slow
-def test_only_linear_pooling_joins_exact_classes():
+def test_exact_classes_are_the_cells_that_compute_the_same():
     """Cells of different classes compute the same only if they contain pools.
 
     The partition ignores only one identity: pool(a) + pool(b) = pool(a + b).
     """
-    cells = [Cell.from_index(index) for index in random.Random(5).sample(range(15_625), 4000)]
+    chosen = random.Random(5)
+    sample = chosen.sample(range(15_625), 300)
+    members = [chosen.choice(Cell.from_index(index).class_members("exact")) for index in sample]
+    cells = [Cell.from_index(index) for index in {*sample, *members}]
     outputs = np.stack([output(cell).numpy().ravel() for cell in cells])
     classes = functional_classes("exact")[[cell.index for cell in cells]]
     scaled = np.round(outputs / np.abs(outputs).max(), 9)
@@ -99,9 +78,10 @@ def test_only_linear_pooling_joins_exact_classes():
         alike = np.flatnonzero(numbers == number)
         if len(set(classes[alike])) > 1:
             assert all(4 in cells[position].ops for position in alike)
+    assert len(set(classes)) < len(cells) - 100
     for name in set(classes):
-        members = outputs[classes == name]
-        np.testing.assert_allclose(members, members[:1].repeat(len(members), 0), rtol=1e-9)
+        same = outputs[classes == name]
+        np.testing.assert_allclose(same, same[:1].repeat(len(same), 0), rtol=1e-9)
 
 
 # Classes in which members differ by a renaming of edges and by which edge holds a bias.

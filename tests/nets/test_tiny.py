@@ -215,11 +215,6 @@ def test_networks_can_be_copied_and_pickled():
     torch.testing.assert_close(again(images()), net(images()))
 
 
-@pytest.mark.parametrize("cell", [11, "11", str(Cell.from_index(11)), Cell.from_index(11).code])
-def test_network_accepts_every_name_of_a_cell(cell):
-    assert TinyNet(cell, **SMALL).cell == Cell.from_index(11)
-
-
 PLAIN = {
     average_of_neighbours: functools.partial(
         F.avg_pool2d, kernel_size=3, stride=1, padding=1, count_include_pad=False
