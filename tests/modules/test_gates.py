@@ -231,25 +231,6 @@ class Learned(Net):
         return super().forward(x), self.scale.exp(), self.e(self.query), self.a.weight
 
 
-def test_a_projection_of_data_and_of_a_learned_query_has_a_factor():
-    class Pooled(nn.Module):
-        def __init__(self, width):
-            super().__init__()
-            self.heads = nn.MultiheadAttention(width, 2, batch_first=True)
-            self.query = nn.Parameter(torch.ones(1, 1, width))
-            self.last = nn.Linear(width, 2)
-
-        def forward(self, x):
-            query = self.query.expand(len(x), -1, -1)
-            return self.last(self.heads(query, x, x, need_weights=False)[0])
-
-    base = rebench.plan(Pooled(4), torch.zeros(2, 5, 4), rule="mup", base_lr=1.0)
-    plan = rebench.plan(Pooled(8), torch.zeros(2, 5, 8), rule="mup", base=base, base_lr=1.0)
-    rates = {row.name: row.learning_rate for row in plan.parameters}
-    assert rates["heads.in_proj_weight"] == 1.0
-    assert rates["query"] == 2.0
-
-
 def test_check_shows_how_far_queries_and_keys_move():
     generator = torch.Generator().manual_seed(0)
     batch = torch.randint(11, (4, 6), generator=generator), torch.arange(4) % 3
