@@ -32,29 +32,29 @@ def test_every_file_has_the_same_nine_rates_and_seeds(specs):
         assert rates == [0.0125 * 2**place for place in range(9)]
 
 
-def test_the_sweeps_of_the_plan_differ_from_the_surface_in_what_they_ask_alone(specs):
+# Sweeps on the cells of the surface, and on other cells.
+ON_SURFACE = ("rates", "effective", "mini-decay10x", "mini-init-parts", "mini-init-parts-seeds",
+              "mini-60ep-first")  # fmt: skip
+ON_OTHERS = ("mini-60ep-second", "mini-60ep-nodecay", "mini-proxy")
+DECAYS = {"mini-decay10x": 5e-3, "mini-60ep-nodecay": 0.0}
+
+
+def test_sweeps_differ_from_the_surface_in_what_they_ask_alone(specs):
     surface = specs["mini"]
-    for name in ("mini-init-parts", "mini-init-parts-seeds", "mini-60ep-first"):
-        assert specs[name].cells == surface.cells
-    assert specs["mini-60ep-nodecay"].cells.indices == surface.cells.indices[::2]
-    assert specs["mini-60ep-second"].cells.indices == specs["mini-proxy"].cells.indices[::2]
-    assert (
-        specs["mini-60ep-second"].model_copy(update={"cells": surface.cells})
-        == specs["mini-60ep-first"]
-    )
-    for name in (
-        "mini-init-parts",
-        "mini-init-parts-seeds",
-        "mini-60ep-first",
-        "mini-60ep-second",
-        "mini-60ep-nodecay",
-        "mini-proxy",
-    ):
+    for name in (*ON_SURFACE, *ON_OTHERS):
         assert specs[name].skeleton == surface.skeleton
         assert specs[name].datasets == surface.datasets
-        decay = 0.0 if name == "mini-60ep-nodecay" else 5e-4
+        assert specs[name].epochs == (60 if "60ep" in name else surface.epochs)
+        decay = DECAYS.get(name, 5e-4)
         expected = surface.protocol.model_copy(update={"weight_decay": decay})
         assert specs[name].protocol == expected
+        assert (specs[name].cells == surface.cells) == (name in ON_SURFACE)
+    assert specs["mini-60ep-nodecay"].cells.indices == surface.cells.indices[::2]
+    second = specs["mini-60ep-second"]
+    assert second.cells.indices == specs["mini-proxy"].cells.indices[::2]
+    assert second.model_copy(update={"cells": surface.cells}) == specs["mini-60ep-first"]
+    assert specs["full"].cells.all
+    assert specs["effective-full"].cells == surface.cells
 
 
 def test_fresh_cells_share_no_functional_class_with_those_of_the_surface(specs):
@@ -62,22 +62,6 @@ def test_fresh_cells_share_no_functional_class_with_those_of_the_surface(specs):
     fresh, seen = (set(classes[specs[name].cells.indices]) for name in ("mini-proxy", "mini"))
     assert len(fresh) == 120
     assert not fresh & seen
-
-
-@pytest.mark.parametrize("name", ["rates", "effective"])
-def test_rules_are_trained_on_the_cells_of_the_rates(specs, name):
-    for part in ("cells", "skeleton", "protocol", "datasets", "epochs"):
-        assert getattr(specs[name], part) == getattr(specs["mini"], part)
-    assert specs["full"].cells.all
-    assert specs["effective-full"].cells == specs["mini"].cells
-
-
-def test_only_the_weight_decay_of_one_sweep_is_another(specs):
-    decay, surface = specs["mini-decay10x"], specs["mini"]
-    for part in ("cells", "skeleton", "datasets", "epochs"):
-        assert getattr(decay, part) == getattr(surface, part)
-    assert decay.protocol.weight_decay == pytest.approx(10 * surface.protocol.weight_decay)
-    assert decay.protocol.model_copy(update={"weight_decay": 5e-4}) == surface.protocol
 
 
 def test_rates_of_the_question_on_inits_are_the_rule_s_over_and_times_its_factor(specs):

@@ -126,19 +126,6 @@ def test_takeaways_follow_from_the_scores(
     assert "falls like L^(-1.5). The measured exponent is -" in depth_line
 
 
-def test_page_has_papers_main_results_terms_laws_and_sources_in_this_order(measured):
-    page = theory_page(measured)
-    parts = (
-        "Four papers",
-        "### Main results",
-        "### Terms",
-        "### depth",
-        "### Results of the papers",
-    )
-    places = [page.index(part) for part in parts]
-    assert places == sorted(places)
-
-
 def test_page_says_of_every_figure_where_it_is_or_how_to_measure_it(measured):
     lines = theory_page(measured).partition("### Results of the papers")[2].splitlines()
     rows = {line.split(" | ")[0].removeprefix("| "): line for line in lines if line.count("|") == 4}
