@@ -38,10 +38,6 @@ def _results(edit: Callable[[dict[str, Any]], object]) -> bytes:
     return _edited(lambda record: edit(record["200"]))
 
 
-def _trial(name: str, value: object) -> bytes:
-    return _results(lambda r: r["all_results"]["cifar10", 777].update({name: value}))
-
-
 def _spliced(name: str, hostile: bytes) -> bytes:
     """Return a record in which the opcodes `hostile` build the value of the field `name`."""
     marker = "the place of the hostile value"
@@ -108,13 +104,6 @@ def _doubled_lists(depth: int) -> bytes:
 
 def claims() -> Iterator[tuple[str, bytes]]:
     """Yield records with more epochs, seeds, splits or trials than any real record."""
-    for name in ("200000000", "99999", "0", "-1", "1e9", "9" * 400, "12.5", "٢٠٠", "0x10"):
-        yield (
-            f"hp {name[:9]}",
-            _edited(lambda record, name=name: record.update({name: record["200"]})),
-        )
-    yield "hp twice", _edited(lambda record: record.update({"0200": record["200"]}))
-    yield "hp that is a number", _edited(lambda record: record.update({200: record["200"]}))
 
     def many_epochs(record: dict[str, Any]) -> None:
         record["90000"] = record.pop("200")
@@ -123,23 +112,20 @@ def claims() -> Iterator[tuple[str, bytes]]:
             trial["train_acc1es"][89_999] = 1.0
 
     yield "90,000 epochs", _edited(many_epochs)
-    for epochs in (2**70, float("inf"), float("nan"), None, "200", [200]):
-        yield f"trial of {epochs} epochs", _trial("epochs", epochs)
-    seeds: list[object] = [[777] * 500_000, [float("nan")], [2**200], [-1], ["777"], 777, [[777]]]
-    for value in seeds:
-        shown = str(value)[:12]
-        yield (
-            f"seeds {shown}",
-            _results(lambda r, value=value: r["dataset_seed"].update(cifar10=value)),
-        )
+    yield (
+        "500,000 times the same seed",
+        _results(lambda r: r["dataset_seed"].update(cifar10=[777] * 500_000)),
+    )
     yield (
         "300,000 seeds of one trial",
         _results(lambda r: r["dataset_seed"].update(cifar10=list(range(300_000)))),
     )
     yield "1,000 trials", _results(_many_trials)
-    for value in (["ori-test"] * 500_000, ["train"], "ori-test", [["ori-test"]], [None], {}):
-        yield f"eval_names {str(value)[:12]}", _trial("eval_names", value)
-    yield "unknown data set", _results(lambda r: r["dataset_seed"].update(svhn=[1]))
+    many_names = {"eval_names": ["ori-test"] * 500_000}
+    yield (
+        "500,000 evaluations",
+        _results(lambda r: r["all_results"]["cifar10", 777].update(many_names)),
+    )
 
 
 def _many_trials(results: dict[str, Any]) -> None:
@@ -147,17 +133,6 @@ def _many_trials(results: dict[str, Any]) -> None:
     for seed in range(1000):
         results["all_results"]["cifar10", seed] = trial
     results["dataset_seed"]["cifar10"] = list(range(1000))
-
-
-def numbers() -> Iterator[tuple[str, bytes]]:
-    """Yield records with values that are not numbers, or not representable as a float."""
-    for field in ("params", "flop"):
-        for value in (2**2000, "1", None, [1.0], 1j):
-            yield f"{field} {str(value)[:6]}", _trial(field, value)
-    for value in ([2**2000], "12", 0.5, [None], {"a": 1}, [[1.0]]):
-        yield f"latency {str(value)[:6]}", _trial("latency", value)
-    for value in ([1.0], {199: 2**2000}, {199: [1.0]}, {199: "90"}, None, {199: None}):
-        yield f"accuracies {str(value)[:12]}", _trial("train_acc1es", value)
 
 
 def colliding() -> Iterator[tuple[str, bytes]]:
@@ -256,5 +231,5 @@ def sizes() -> Iterator[tuple[str, bytes]]:
 
 def crafted_records() -> dict[str, bytes]:
     """Return all hostile records by name."""
-    groups = (claims, numbers, colliding, nested, sizes)
+    groups = (claims, colliding, nested, sizes)
     return {name: bz2.compress(data, 1) for group in groups for name, data in group()}

@@ -48,6 +48,12 @@ def test_memory_limit_of_a_reader_is_restored():
     assert resource.getrlimit(resource.RLIMIT_AS) == before
 
 
+@pytest.mark.parametrize("error", [OverflowError, RecursionError])
+def test_file_without_end_is_refused(error):
+    with pytest.raises(UnsafeFileError, match=r"^f: refused or damaged file"), bounded_memory("f"):
+        raise error
+
+
 def test_garbage_collection_is_rarer_in_our_process():
     code = "import gc, rebench.machine as m; m.search_garbage_rarely(); print(gc.get_threshold())"
     assert python("-c", code).stdout == f"{(10_000, *gc.get_threshold()[1:])}\n"

@@ -144,6 +144,8 @@ ATTACKS = {
     "memo of 64 GB as text": b"Np99999999\n.",
     "memo place that is no number": b"Np-1\n.",
     "bytes beyond the end": b"B" + HUGE + b"abc.",
+    "bytearray of 16 TB": b"\x80\x05\x96\x00\x00\x00\x00\x00\x10\x00\x00.",
+    "bytes of 9 EB": b"\x80\x04\x8e" + b"\xff" * 7 + b"\x7f.",
     "text of 2^60 bytes": b"\x8d" + struct.pack("<Q", 2**60) + b"a.",
     "marks": b"\x80\x04" + b"(" * 5000 + b".",
     "containers": b"\x80\x04" + b"]" * 50_000 + b".",

@@ -13,7 +13,6 @@ from nats_folder import make_folder
 from support import PROJECT
 
 from rebench.errors import InputError, UnsafeFileError
-from rebench.machine import bounded_memory
 from rebench.nats.ingest import ingest
 
 # Limit of function calls in Python and C. Unlike seconds, calls do not depend on other programs.
@@ -60,7 +59,7 @@ for path in sorted(Path(sys.argv[1]).iterdir()):
 @pytest.mark.slow
 def test_every_crafted_record_is_refused_in_one_line_within_its_bounds(tmp_path):
     records = crafted_records()
-    assert len(records) >= 60
+    assert len(records) >= 45
     for number, data in enumerate(records.values()):
         (tmp_path / str(number)).write_bytes(data)
     done = subprocess.run(
@@ -80,40 +79,6 @@ def test_every_crafted_record_is_refused_in_one_line_within_its_bounds(tmp_path)
         or megabytes > MEGABYTES
     ]
     assert not wrong
-
-
-_TOO_LARGE = """
-from rebench.machine import bounded_memory
-from rebench.errors import UnsafeFileError
-
-try:
-    with bounded_memory("f", most_bytes=2**26):
-        bytearray(2**28)
-except UnsafeFileError as error:
-    print(error)
-print(len(bytearray(2**28)))
-"""
-
-
-def test_what_the_checks_miss_meets_the_outer_limit():
-    # Use a new process: memory that was freed before could be used again below the limit.
-    done = subprocess.run(
-        [sys.executable, "-c", _TOO_LARGE], cwd=PROJECT, capture_output=True, text=True, check=True
-    )
-    refused, afterwards = done.stdout.splitlines()
-    assert refused.startswith("f: takes more than 67108864 bytes")
-    assert afterwards == str(2**28), "the limit ends with the file"
-
-
-def test_what_has_no_end_is_refused():
-    with pytest.raises(UnsafeFileError, match=r"^f: refused or damaged file"), bounded_memory("f"):
-        float(2**2000)
-    with pytest.raises(UnsafeFileError, match=r"^f: refused or damaged file"), bounded_memory("f"):
-        _without_end()
-
-
-def _without_end() -> None:
-    _without_end()
 
 
 def test_a_loop_of_links_is_named(tmp_path):
