@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from made_records import make_run, write_records
+from made_records import make_record, make_run, write_records
 from nats_bench import create as nats_create
 from nats_folder import make_folder
 from simulated_tables import synthetic_table
@@ -20,17 +20,7 @@ from rebench.nats import ReBench
 from rebench.nats.choice import Choice
 from rebench.nats.export import export_nats
 from rebench.nats.ingest import ingest
-from rebench.runs import (
-    Cost,
-    Curve,
-    Outcome,
-    Provenance,
-    RecipeSpec,
-    Record,
-    ShardWriter,
-    Skeleton,
-    Trial,
-)
+from rebench.runs import Curve, Outcome, RecipeSpec, Record, Skeleton
 from rebench.tables import Key, Table, open_any, open_table
 from rebench.tables.cell_comparison import compare_cell
 from rebench.tables.collecting import collect
@@ -41,29 +31,21 @@ KEY = Key("cifar10", "ori-test", 200)
 
 def _record(cell: int, seed: int, *, split="full", recipe="nb201", channels=16, dataset="cifar10"):
     draw = np.random.default_rng([cell, seed, len(split)])
-    trial = Trial(
-        cell=cell, dataset=dataset, split=split, recipe=RecipeSpec(name=recipe), seed=seed,
-        epochs=EPOCHS, skeleton=Skeleton(channels=channels),
-    )  # fmt: skip
     splits = ["train", "ori-test", *(["x-valid"] if split != "full" else [])]
     curves = {
         name: Curve(accuracy=draw.uniform(20, 90, EPOCHS).tolist(), loss=[2.0, 1.5, 1.0])
         for name in splits
     }
-    return Record(
-        trial=trial,
-        outcome=Outcome(status="done", learning_rate=0.1, curves=curves),
-        cost=Cost(seconds=30.0 + seed, images_per_s=10.0, params_m=0.5, mflops=20.0),
-        provenance=Provenance(
-            rebench="0", python="3", torch="2", device="cpu", host="h", started="a", ended="b"
-        ),
+    trial = {"dataset": dataset, "split": split, "epochs": EPOCHS}
+    trial["skeleton"] = Skeleton(channels=channels)
+    record = make_record(
+        cell, seed, recipe=RecipeSpec(name=recipe), trial=trial, outcome={"curves": curves}
     )
+    return record.model_copy(update={"cost": record.cost.model_copy(update={"seconds": 30 + seed})})
 
 
 def _run(folder: Path, records: list[Record]) -> Path:
-    writer = ShardWriter(folder / "results", "worker")
-    writer.append([record.to_line() for record in records])
-    writer.close()
+    write_records(folder, "worker", *records)
     collect(folder)
     return folder
 
@@ -92,7 +74,7 @@ def test_a_run_is_a_table_under_the_benchmarks_names(run, records):
             losses = table.group(*key).by_seed("loss", trial.cell.index)
             assert losses[trial.seed] == loss
     assert table.cost(3, "cifar10", EPOCHS).train_seconds == 30.5
-    assert table.cost(3, "cifar10", EPOCHS).params_m == 0.5
+    assert table.cost(3, "cifar10", EPOCHS).params_m == 0.1
 
 
 def test_a_runs_curves_are_its_records(run, records):
@@ -128,8 +110,8 @@ def test_a_run_of_two_networks_is_not_one_table(tmp_path):
 def test_data_sets_that_the_benchmark_has_not_are_tables_too(tmp_path):
     table = open_table(_run(tmp_path, [_record(3, 0, dataset="digits")]))
     assert table.query(3, "digits", "ori-test", EPOCHS).n == 1
-    assert ReBench(retrained=table).get_cost_info(3, "digits", str(EPOCHS))["params"] == 0.5
-    assert table.best("digits", epochs=EPOCHS)["mflops"].tolist() == [20.0]
+    assert ReBench(retrained=table).get_cost_info(3, "digits", str(EPOCHS))["params"] == 0.1
+    assert table.best("digits", epochs=EPOCHS)["mflops"].tolist() == [10.0]
 
 
 def test_a_diverged_trial_is_a_result(tmp_path):

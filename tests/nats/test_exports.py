@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from generated_tables import synthetic_frame
-from nats_bench import create as nats_create
 from nats_bench.api_utils import pickle_load
 from nats_folder import make_folder
 from simulated_tables import synthetic_table
@@ -28,7 +27,6 @@ from rebench.nats.synetune import export_syne_tune
 from rebench.tables import Table, open_table
 
 CELLS = [2, 13, 14]
-DATASETS = ("cifar10-valid", "cifar10", "cifar100", "ImageNet16-120")
 # Evaluations that other programs show: data set, their name of the split, our name.
 SHOWN = [
     ("cifar10-valid", "valid", "x-valid"),
@@ -46,32 +44,10 @@ def generated() -> Table:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory) -> Path:
-    return make_folder(tmp_path_factory.mktemp("nats") / "simple", CELLS)
-
-
-@pytest.fixture(scope="module")
-def ingested(folder, tmp_path_factory) -> Table:
+def ingested(tmp_path_factory) -> Table:
     """A table with curves, made from files in the benchmark's own format."""
-    return open_table(ingest(folder, tmp_path_factory.mktemp("t") / "t.parquet", jobs=1).path)
-
-
-def test_nats_bench_opens_a_file_without_curves(generated, tmp_path):
-    table = generated
-    made = export_nats(Choice(published=table), tmp_path / "one.pickle.pbz2", one_file=True)
-    api = nats_create(str(made.path), "tss", fast_mode=False, verbose=False)
-    assert sorted(api.evaluated_indexes) == CELLS
-    for index in CELLS:
-        for hp in (12, 200):
-            for dataset, word, split in SHOWN:
-                info = api.get_more_info(index, dataset, hp=str(hp), is_random=False)
-                assert info[f"{word}-accuracy"] == table.accuracy(index, dataset, split, hp)
-                cost = api.get_cost_info(index, dataset, str(hp))
-                known = table.cost(index, dataset, hp)
-                assert cost["flops"] == pytest.approx(known.mflops, rel=1e-15)
-                assert cost["latency"] == (known.latency_s and pytest.approx(known.latency_s))
-    best = api.find_best("cifar100", "test", hp="200")
-    assert best[0] == table.best("cifar100", "x-test", 200).index[0]
+    folder = make_folder(tmp_path_factory.mktemp("nats") / "simple", CELLS)
+    return open_table(ingest(folder, folder.with_name("t.parquet"), jobs=1).path)
 
 
 def test_cells_with_other_seeds_and_unknown_values_are_written_as_the_packages_objects(tmp_path):

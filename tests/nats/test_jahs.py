@@ -106,11 +106,7 @@ def test_folder_of_pickles_is_told_what_to_do(tmp_path: Path):
 @pytest.mark.parametrize(
     ("column", "value", "message"),
     [
-        (
-            "test-acc",
-            100.5,
-            "row 2, column test-acc: must be a number from 0 to 100 percent, got 1",
-        ),
+        ("test-acc", 100.5, "row 2, column test-acc: must be a number from 0 to 100 percent, got"),
         ("valid-acc", -1.0, "column valid-acc: must be a number from 0 to 100"),
         ("train-acc", np.inf, "column train-acc: must be"),
         ("LearningRate", np.nan, "column LearningRate: must be a number from 0"),
@@ -125,17 +121,12 @@ def test_folder_of_pickles_is_told_what_to_do(tmp_path: Path):
         ("TrivialAugment", "maybe", "TrivialAugment must be True or False"),
     ],
 )
-@pytest.mark.parametrize("end", [".csv", ".parquet"])
-def test_value_that_is_wrong_is_named(column, value, message, end, tmp_path: Path):
+def test_value_that_is_wrong_is_named(column, value, message, tmp_path: Path):
     frame = frames(("train",))["cifar10"].reset_index(drop=True).astype({column: object})
     frame.loc[1, column] = value
-    if end == ".parquet" and isinstance(value, str):
-        frame[column] = frame[column].map(str)
-        message = message.split(",")[0].replace("row 2", "row")
-    file = write(tmp_path, {"cifar10": frame}, end)
-    with pytest.raises(RebenchError, match=message.split(": must")[0]) as refused:
-        ingest("jahs-bench-201", file, tmp_path / "out.parquet")
-    assert f"cifar10{end}" in str(refused.value)
+    files = write(tmp_path, {"cifar10": frame}, ".csv")
+    with pytest.raises(RebenchError, match=rf"cifar10\.csv: .*{message}") as refused:
+        ingest("jahs-bench-201", files, tmp_path / "out.parquet")
     assert "\n" not in str(refused.value)
     assert not (tmp_path / "out.parquet").exists()
 

@@ -6,7 +6,6 @@ import json
 import math
 import pickle
 import random
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -267,45 +266,29 @@ def test_nas_201_api_opens_all(published, tested, mini, completed, tmp_path):
     assert "trainings of 5 epochs are omitted" in about.read_text()
 
 
-def test_syne_tune_opens_all(published, completed, mini, tmp_path):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # its own imports warn
-        tabular = pytest.importorskip(
-            "syne_tune.blackbox_repository.blackbox_tabular", reason="syne-tune is not installed"
-        )
-        boxes = {}
-        for table in (completed["nb201"], completed["theirs"], mini):
-            made = export_syne_tune(Choice(published=table), tmp_path / table.name, impute=True)
-            boxes[table.name.split()[0]] = tabular.deserialize(str(made.path))
-    assert {name: list(box) for name, box in boxes.items()} == {
-        "nb201": list(DATASETS), "theirs": ["cifar10"], "mini": [OWN],
-    }  # fmt: skip
-
-    def answers(box: Any, index: int, epoch: int) -> list[dict[str, float]]:
-        ops = [part.split("~")[0] for part in str(Cell.from_index(index)).split("|") if "~" in part]
-        setting = {f"hp_x{edge}": op for edge, op in enumerate(ops)}
-        seeds = range(box.num_seeds)
-        return [box.objective_function(setting, {"hp_epoch": epoch}, seed=seed) for seed in seeds]
-
-    (answer,) = answers(boxes["theirs"]["cifar10"], 11, 200)
-    assert answer["metric_valid_error"] == pytest.approx(1 - 0.9125)
+def test_syne_tunes_values_are_the_substitutes_or_those_of_the_curves(
+    published, completed, mini, tmp_path
+):
+    values, tasks = {}, {}
+    for table in (completed["nb201"], completed["theirs"], mini):
+        made = export_syne_tune(Choice(published=table), tmp_path / table.name, impute=True)
+        name = table.name.split()[0]
+        # Task, cell, seed, fidelity; then the errors of validation, training and test, and times.
+        values[name] = np.load(made.path / "objectives_evaluations.npy")
+        tasks[name] = json.loads((made.path / "metadata.json").read_text())["task_names"]
+    assert tasks == {"nb201": list(DATASETS), "theirs": ["cifar10"], "mini": [OWN]}
+    answer = values["theirs"][0, CELLS.index(11), 0, -1]
+    assert answer[0] == pytest.approx(1 - 0.9125)
     seconds = published.group("cifar10-valid", "train").mean("seconds")[11]
-    assert answer["metric_elapsed_time"] == pytest.approx(seconds, rel=1e-5)
-    runs = published.seeds(11, "cifar100", "x-valid").values()
-    told = answers(boxes["nb201"]["cifar100"], 11, 200)
-    errors = [float(answer["metric_valid_error"]) for answer in told]
-    for accuracy in runs:
-        nearest = min(errors, key=lambda error: abs(error - (1 - accuracy / 100)))
-        assert nearest == pytest.approx(1 - accuracy / 100, abs=1e-6)
-    assert all(np.isfinite(answer["metric_elapsed_time"]) for answer in told)
+    assert answer[4] == pytest.approx(seconds, rel=1e-5)
+    errors = values["nb201"][1, CELLS.index(11), :, -1, 0]
+    for accuracy in published.seeds(11, "cifar100", "x-valid").values():
+        assert np.abs(errors - (1 - accuracy / 100)).min() < 1e-6
+    assert np.isfinite(values["nb201"][..., -1, 4]).all()
     # Every epoch of a curve is a fidelity.
-    curves = mini.curve(102)["accuracy"]
-    assert boxes["mini"][OWN].fidelity_values.tolist() == [1, 2, 3, 4, 5]
-    for epoch in (1, 5):
-        told = answers(boxes["mini"][OWN], 102, epoch)
-        expected = [1 - curves.loc[epoch, seed] / 100 for seed in (777, 888, 999)]
-        for metric in ("metric_valid_error", "metric_test_error"):
-            assert [answer[metric] for answer in told] == pytest.approx(expected, abs=1e-6)
+    curves = mini.curve(102)["accuracy"][[777, 888, 999]].to_numpy().T
+    for metric in (0, 2):
+        np.testing.assert_allclose(values["mini"][0, 0, ..., metric], 1 - curves / 100, atol=1e-6)
 
 
 def test_naslibs_files_hold_all(published, tested, mini, completed, tmp_path):
