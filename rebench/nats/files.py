@@ -73,13 +73,9 @@ def decompress(data: bytes, what: str) -> bytes:
     return content
 
 
-def _load(data: bytes, what: str) -> Any:
-    return load_pickle(decompress(data, what), max_bytes=LARGEST_BYTES, what=what)
-
-
 def read_results(data: bytes, index: int, what: str, into: CellResults) -> None:
     """Read one cell's file and append its rows and curves."""
-    content = _load(data, what)
+    content = load_pickle(decompress(data, what), max_bytes=LARGEST_BYTES, what=what)
     try:
         rows = [row for trial in _trials(content, index) for row in _trial_rows(*trial)]
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:

@@ -23,7 +23,7 @@ from rebench.tables.columns import RUN_COLUMNS, RUN_CURVES
 from rebench.tables.parquet import ParquetFile
 from rebench.version import version
 
-__all__ = ["Collected", "current", "keep", "newest_shard_ns", "records_state", "whole"]
+__all__ = ["Collected", "current", "keep", "newest_shard_ns", "records_state", "table_paths"]
 
 _FILE: Final = "collected.json"
 # Increase this number if equal records give different tables with the same column names.
@@ -85,6 +85,11 @@ def records_state(run: Path) -> str:
     return hashlib.sha256("\n".join(told).encode(errors="surrogateescape")).hexdigest()
 
 
+def table_paths(run: Path) -> dict[str, Path]:
+    """Return the files of a run's tables by name."""
+    return {name: run / f"{name}.parquet" for name in ("results", "curves")}
+
+
 def keep(run: Path, state: str, made: Collected) -> None:
     """Store the result of a collection and the state of the records before it."""
     # Without this file the next collection reads the records again.
@@ -94,30 +99,21 @@ def keep(run: Path, state: str, made: Collected) -> None:
         write_atomically(run / _FILE, kept.model_dump_json().encode())
 
 
-def current(run: Path) -> Collected | None:
+def current(run: Path, *, verify: bool = False) -> Collected | None:
     """Return the stored result; None if the records or the tables changed since then.
 
-    The tables are not read here. They are verified when they are read.
+    With `verify`, the tables are read, and the result is None if they are damaged. Otherwise they
+    are verified when they are read.
     """
+    paths = table_paths(run)
     try:
         kept = _Kept.model_validate_json(read_file(run / _FILE))
-        tables = tuple(
-            ParquetFile(run / f"{name}.parquet").digest for name in ("results", "curves")
-        )
+        files = [ParquetFile(path) for path in paths.values()]
+        tables = tuple(file.digest for file in files)
+        if (kept.state, kept.tables) != (records_state(run), tables):
+            return None
+        for file in files if verify else ():
+            file.verify()
     except (OSError, ValidationError, StoreError, InputError):
         return None
-    return kept.made if (kept.state, kept.tables) == (records_state(run), tables) else None
-
-
-def whole(run: Path) -> Collected | None:
-    """Return the stored result if the tables are current and undamaged, else None."""
-    made = current(run)
-    if made is None:
-        return None
-    paths = {name: run / f"{name}.parquet" for name in ("results", "curves")}
-    try:
-        for path in paths.values():
-            ParquetFile(path).verify()
-    except (StoreError, InputError):
-        return None
-    return made.model_copy(update=paths)  # the current paths: a folder may be moved
+    return kept.made.model_copy(update=paths)  # the current paths: a folder may be moved

@@ -21,7 +21,7 @@ from rebench.machine import garbage_search_paused
 from rebench.runs import FinishedTrials, RecipeSpec, listed_trials, quarantine
 from rebench.runs.folder import Tell, unheard
 from rebench.tables.changed_rules import changed_rules
-from rebench.tables.collected import Collected, keep, records_state, whole
+from rebench.tables.collected import Collected, current, keep, records_state, table_paths
 from rebench.tables.columns import COLUMNS, RULES, RUN_COLUMNS, RUN_CURVES
 from rebench.tables.parquet import ParquetFile, write_parquet
 
@@ -42,7 +42,7 @@ def collect(run: str | Path, *, set_aside: bool = False) -> Collected:
     run = Path(run)
     if not (run / "results").is_dir():
         raise InputError(f"{run} has no records: the folder {run / 'results'} is missing")
-    made = None if set_aside else whole(run)
+    made = None if set_aside else current(run, verify=True)
     if made is None:
         state = records_state(run)
         finished = FinishedTrials(run).refresh()
@@ -80,7 +80,7 @@ def _write(run: Path, finished: FinishedTrials) -> Collected:
             results.append(rows)
             yield epochs
 
-    paths = {name: run / f"{name}.parquet" for name in ("results", "curves")}
+    paths = table_paths(run)
     try:
         _write_table(paths["curves"], curves(), pa.schema(RUN_CURVES))
         table = pa.concat_tables(results).unify_dictionaries().combine_chunks()

@@ -115,7 +115,7 @@ class _Named:
         return {str(recipe): self._retrained(part) for recipe, part in parts}
 
     def _retrained(self, rows: pd.DataFrame) -> Table:
-        own = check_once(retrained_frame(rows, None, self.name), self.label)
+        own = check_once(retrained_frame(rows, self.name), self.label)
         source = FrameSource(own, name=self.label, origin="retrained")
         return Table(source, self.run_curves(own))
 

@@ -16,21 +16,19 @@ __all__ = ["in_words_of_benchmark", "label_of", "of_recipe", "retrained_frame"]
 _NETWORK: Final = ("channels", "cells_per_stage", "network")
 
 
-def retrained_frame(frame: pd.DataFrame, recipe: str | None, name: str) -> pd.DataFrame:
-    """Return the trials of one recipe as a long table.
+def retrained_frame(rows: pd.DataFrame, name: str) -> pd.DataFrame:
+    """Return the trials of one recipe as a long table; refuse several recipes or networks.
 
     Args:
-        frame: rows of ``results.parquet``, with the names of `in_words_of_benchmark`.
-        recipe: the label of the recipe; it may be None if the table has one recipe.
+        rows: rows of ``results.parquet``, with the names of `in_words_of_benchmark`.
         name: the name of the table in messages.
     """
-    labels = sorted({str(label) for label in frame["recipe"].unique()})
-    if recipe is None and len(labels) > 1:
+    labels = sorted({str(label) for label in rows["recipe"].unique()})
+    if len(labels) > 1:
         raise InputError(
             f"{name} has several recipes: {', '.join(labels)}. "
             f"Choose one, such as {name}@{labels[0]}"
         )
-    rows = frame if recipe is None else of_recipe(frame, recipe, name)
     columns = [column for column in _NETWORK if column in rows.columns]
     if any(len(rows[column].unique()) > 1 for column in columns):
         networks = rows[columns].drop_duplicates()

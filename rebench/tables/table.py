@@ -22,7 +22,7 @@ from rebench.tables.columns import MEAN_SEED, seed_name, usual_split
 from rebench.tables.foreign import Naming
 from rebench.tables.group import Group
 from rebench.tables.layout import CurveArrays, CurveSource, FrameSource, Key, Source, missing_group
-from rebench.tables.retrained import in_words_of_benchmark, label_of, retrained_frame
+from rebench.tables.retrained import in_words_of_benchmark, label_of, of_recipe, retrained_frame
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -83,7 +83,8 @@ class Table:
         frame = naming.rows(frame, name) if naming else frame
         rows, usual = in_words_of_benchmark(check_values(frame, name)), "published"
         if "recipe" in rows.columns:
-            rows, usual = retrained_frame(rows, recipe, name), "retrained"
+            rows = rows if recipe is None else of_recipe(rows, recipe, name)
+            rows, usual = retrained_frame(rows, name), "retrained"
         return cls(FrameSource(check_once(rows, name), name=name, origin=origin or usual))
 
     def with_rows(self, rows: pd.DataFrame, name: str) -> Table:
