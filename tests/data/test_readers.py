@@ -252,19 +252,6 @@ def test_digits_are_read_without_importing_sklearn(monkeypatch):
     assert "sklearn" not in sys.modules
 
 
-def test_noisy_digits_are_the_digits_under_the_same_noise_every_time():
-    clean, noisy = read_raw("digits"), read_raw("digits-noisy")
-    assert (len(noisy.train), len(noisy.test)) == (500, 1297)
-    drawn, seen = (
-        np.concatenate([raw.train.pixels, raw.test.pixels]).astype(float) for raw in (clean, noisy)
-    )
-    assert (noisy.train.labels == clean.train.labels[:500]).all()
-    # In the middle of the grey scale hardly any noise is clipped: its deviation is the stated 75.
-    middle = (drawn > 120) & (drawn < 135)
-    assert (seen - drawn)[middle].std() == pytest.approx(75, abs=4)
-    assert (read_raw("digits-noisy").test.pixels == noisy.test.pixels).all()
-
-
 @pytest.mark.parametrize("name", ["digits", "digits16", "digits-noisy"])
 def test_normalising_constants_are_the_training_sets(name: str):
     spec, pixels = data_spec(name), read_raw(name).train.pixels / 255

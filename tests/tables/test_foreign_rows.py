@@ -59,14 +59,15 @@ def test_means_after_any_epochs_are_ingested(tmp_path):
     """Columns as others name them: the architecture as the index, `-` between words."""
     archs = [str(Cell.from_index(index)) for index in (3, 5)]
     frame = pd.DataFrame(
-        {"cifar10-valid": [70.0, 71.0], "cifar10-test": [80.0, 81.0], "cifar100-test": [50, 51]},
+        {"cifar10-valid": [70, 71], "cifar10-test": [80, 81], "cifar100-test": [50, None]},
         index=pd.Index(archs, name="arch"),
     )
     frame.to_csv(tmp_path / "means.csv")
     table = open_table(ingest(tmp_path / "means.csv", tmp_path / "t.parquet", epochs=12).path)
-    assert table.accuracy(5, "cifar10", epochs=12) == 81.0
+    assert table.seeds(5, "cifar10", epochs=12) == {-1: 81.0}
+    assert np.isnan(table.query(5, "cifar10", epochs=12).std)
     assert table.accuracy(5, "cifar10-valid", "x-valid", epochs=12) == 71.0
-    assert table.accuracy(3, "cifar100", "x-test", epochs=12) == 50.0
+    assert table.means("cifar100", "x-test", 12).to_dict() == {3: 50.0}
     assert open_table(tmp_path / "means.csv").accuracy(5, "cifar10") == 81.0
 
 

@@ -90,13 +90,6 @@ def test_sql_shows_a_record_appended_after_collecting(run, capsys):
     assert row["best"] == 99.0
 
 
-@pytest.mark.slow
-def test_report_counts_a_record_appended_after_collecting(run, published, tmp_path):
-    words = ["report", run, "--published", published, "--draws", "0", "--out", tmp_path / "page"]
-    assert main(list(map(str, words))) == 0
-    assert f"{len(CELLS) + 1} cells" in (tmp_path / "page" / "report.md").read_text()
-
-
 def test_a_sweep_of_the_best_cells_takes_a_record_appended_after_collecting(run):
     spec = parse_spec(
         f'datasets = ["digits"]\nrecipes = ["nb201"]\nseeds = [1]\nepochs = 2\n'
