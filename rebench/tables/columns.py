@@ -30,6 +30,7 @@ __all__ = [
     "SPLITS",
     "Column",
     "described",
+    "in_words",
     "likely_columns",
     "seed_name",
     "unknown_seed",
@@ -140,7 +141,7 @@ def seed_name(seed: int) -> str:
 
 def likely_columns(held: Iterable[object]) -> dict[str, str]:
     """Return our name -> probable name in a table by others, from the table's column names."""
-    by_word = {_words(name): str(name) for name in held}
+    by_word = {in_words(name): str(name) for name in held}
     found = {}
     for column in COLUMNS:
         likely = [by_word[alias] for alias in column.aliases if alias in by_word]
@@ -156,7 +157,8 @@ def likely_columns(held: Iterable[object]) -> dict[str, str]:
 _ONE_A_SEED: Final = re.compile(r"((?:[a-z_]*acc(?:uracy)?|seed|run)_?)\d+", re.ASCII)
 
 
-def _words(name: object) -> str:
+def in_words(name: object) -> str:
+    """Return a column's name in small letters, with its words joined by `_`."""
     return str(name).strip().lower().replace("-", "_").replace(" ", "_")
 
 

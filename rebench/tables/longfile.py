@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import hashlib
 import io
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,14 +13,14 @@ from rebench.data import BENCHMARK
 from rebench.errors import InputError, StoreError
 from rebench.runs import atomic_file, write_atomically
 from rebench.tables.checks import cell_indices, scaled
-from rebench.tables.columns import MEAN_SEED, SPLITS
+from rebench.tables.columns import MEAN_SEED, SPLITS, in_words
 from rebench.tables.foreign import Naming
 from rebench.tables.parquet import ParquetFile, check_names, say_unverified
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["TEXTS", "check_digest", "long_rows", "read_csv", "read_long_file", "write_csv"]
+__all__ = ["TEXTS", "check_digest", "read_csv", "read_long_file", "write_csv"]
 
 _DATASETS: Final = {name.lower().replace("-", "_"): name for name in BENCHMARK}
 # Common names of columns of mean accuracies (words joined by `-` or `_`): name -> (data set,
@@ -49,16 +49,20 @@ def read_long_file(
     fractions: bool = False,
     naming: Naming | None = None,
 ) -> pd.DataFrame:
-    """Return the long table in a CSV or Parquet file by others.
+    """Return the long table in a long or wide CSV or Parquet file by others.
+
+    Without `naming`, the columns are `index` or `arch`, dataset, split, epochs, seed, accuracy and
+    perhaps loss; or `index` or `arch` and columns of means over seeds, such as ``cifar10_ori_test``
+    and ``imagenet16-120-test``. A mean gets the seed -1: its seeds are not known.
 
     Args:
         path: the file.
-        epochs: see `long_rows`.
+        epochs: the number of epochs of all rows, if the file has no such column; means: 200.
         fractions: whether accuracies are shares of 1, not percent.
         naming: the names of the columns in the file, and values for all rows.
     """
     frame = read_csv(path) if path.suffix in TEXTS else ParquetFile(path).frame()
-    rows = naming.rows(frame, str(path)) if naming else long_rows(frame, path, epochs=epochs)
+    rows = naming.rows(frame, str(path)) if naming else _rows(frame, str(path), epochs)
     return scaled(rows, str(path), fractions=fractions) if "accuracy" in rows.columns else rows
 
 
@@ -125,43 +129,31 @@ def _digest_path(path: Path) -> Path:
     return path.with_name(f"{path.name}.sha256")
 
 
-def long_rows(frame: pd.DataFrame, path: Path, *, epochs: int | None = None) -> pd.DataFrame:
-    """Return the long table in a long or wide file.
-
-    The columns are `index` or `arch`, dataset, split, epochs, seed, accuracy and perhaps loss; or
-    `index` or `arch` and columns of means over seeds, such as ``cifar10_ori_test`` and
-    ``imagenet16-120-test``. A mean gets the seed -1: its seeds are not known.
-
-    Args:
-        frame: the content of the file.
-        path: the file, for messages.
-        epochs: the number of epochs of all rows, if the file has no such column; means: 200.
-    """
+def _rows(frame: pd.DataFrame, name: str, epochs: int | None) -> pd.DataFrame:
+    """Return the rows of a file called `name` with our names of columns."""
     if frame.index.name == "arch":
         frame = frame.reset_index()
     if "index" not in frame.columns and "arch" in frame.columns:
-        frame = frame.assign(index=cell_indices(frame["arch"], str(path)))
-    wide = [name for name in frame.columns if _words(name) in _MEAN_COLUMNS]
-    if wide and "accuracy" not in frame.columns:
-        return _melted(frame, wide, path, epochs or _USUAL_EPOCHS)
+        frame = frame.assign(index=cell_indices(frame["arch"], name))
+    words = {column: in_words(column) for column in frame.columns}
+    means = {column: _MEAN_COLUMNS[own] for column, own in words.items() if own in _MEAN_COLUMNS}
+    if means and "accuracy" not in frame.columns:
+        return _melted(frame, means, name, epochs or _USUAL_EPOCHS)
     if epochs is not None and "epochs" in frame.columns:
-        raise InputError(f"{path} has a column epochs: remove --epochs")
+        raise InputError(f"{name} has a column epochs: remove --epochs")
     return frame if epochs is None else frame.assign(epochs=epochs)
 
 
-def _words(column: object) -> str:
-    return str(column).lower().replace("-", "_")
-
-
-def _melted(frame: pd.DataFrame, wide: list[str], path: Path, epochs: int) -> pd.DataFrame:
+def _melted(
+    frame: pd.DataFrame, means: Mapping[str, tuple[str, str]], name: str, epochs: int
+) -> pd.DataFrame:
     import pandas as pd
 
     if "index" not in frame.columns:
-        raise InputError(f"{path}: a file of means needs a column index or arch")
+        raise InputError(f"{name}: a file of means needs a column index or arch")
     parts = []
-    for name in wide:
-        dataset, split = _MEAN_COLUMNS[_words(name)]
-        known = frame[frame[name].notna()]
+    for column, (dataset, split) in means.items():
+        known = frame[frame[column].notna()]
         columns = {"index": known["index"], "dataset": dataset, "split": split, "epochs": epochs}
-        parts.append(pd.DataFrame({**columns, "seed": MEAN_SEED, "accuracy": known[name]}))
+        parts.append(pd.DataFrame({**columns, "seed": MEAN_SEED, "accuracy": known[column]}))
     return pd.concat(parts, ignore_index=True)
