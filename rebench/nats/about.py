@@ -50,19 +50,12 @@ def marker(choice: Choice) -> dict[str, object]:
 
 
 @contextlib.contextmanager
-def written(
-    choice: Choice,
-    out: Path,
-    form: str,
-    *,
-    cells: int,
-    force: bool,
-    notes: tuple[str, ...] = (),
-) -> Iterator[Path]:
-    """Yield a temporary path; if no error is raised, move it to `out` and write the JSON file."""
+def written(choice: Choice, made: Exported, form: str, *, force: bool) -> Iterator[Path]:
+    """Yield a temporary path; without an error, move it to `made.path` and write the JSON file."""
+    out = made.path
     if out.exists() and not force:
         raise InputError(f"{out} exists; give another name, or --force to replace it")
-    if not cells:
+    if not made.cells:
         raise MissingDataError("the tables contain no cell to export")
     unfinished = out.with_name(f"{out.name}.unfinished")
     try:
@@ -72,7 +65,7 @@ def written(
         _remove(out)
         unfinished.rename(out)
         about = out.with_name(f"{out.name}.about.json")
-        about.write_text(json.dumps(_about(choice, form, cells, notes), indent=1) + "\n")
+        about.write_text(json.dumps(_about(choice, made, form), indent=1) + "\n")
     except OSError as error:
         raise StoreError(f"cannot write {out}: {error.strerror or error}") from error
     finally:
@@ -80,7 +73,7 @@ def written(
             _remove(unfinished)
 
 
-def _about(choice: Choice, form: str, cells: int, notes: tuple[str, ...]) -> dict[str, object]:
+def _about(choice: Choice, made: Exported, form: str) -> dict[str, object]:
     return {
         "format": form,
         **marker(choice),
@@ -89,8 +82,8 @@ def _about(choice: Choice, form: str, cells: int, notes: tuple[str, ...]) -> dic
             for table in choice.tables
         ],
         "values": [f"{key}" for key in sorted(choice.keys)],
-        "missing": {"cells": SPACE_SIZE - cells, "curves": not choice.has_curves},
-        "notes": list(notes),
+        "missing": {"cells": made.missing, "curves": not choice.has_curves},
+        "notes": list(made.notes),
     }
 
 

@@ -64,13 +64,12 @@ def export_nats(
         force: replace `out` where it exists.
         on_progress: called with the number of cells that were written since the last call.
     """
-    cells = choice.cells.tolist()
+    made = Exported(path=out, cells=len(choice.cells), notes=(_LATENCY,))
     form = "NATS-Bench's topology space, " + ("one file" if one_file else "one file a cell")
-    notes = (_LATENCY,)
-    with written(choice, out, form, cells=len(cells), force=force, notes=notes) as unfinished:
+    with written(choice, made, form, force=force) as unfinished:
         write = _write_file if one_file else _write_folder
         write(choice, unfinished, on_progress)
-    return Exported(path=out, cells=len(cells), notes=notes)
+    return made
 
 
 @checked
@@ -101,17 +100,16 @@ def export_pth(
           for name in lacking),
         *([f"trainings of {other} epochs are omitted"] if other else []),
     )  # fmt: skip
-    cells = choice.cells.tolist()
-    form = "NAS-Bench-201, .pth"
+    made = Exported(path=out, cells=len(choice.cells), notes=notes)
     with (
-        written(choice, out, form, cells=len(cells), force=force, notes=notes) as unfinished,
+        written(choice, made, "NAS-Bench-201, .pth", force=force) as unfinished,
         unfinished.open("wb") as stream,
     ):
         for part in _TORCH:
             pickle.dump(part, stream, _PROTOCOL)
         stream.writelines(_space(choice, _trainings, on_progress))
         pickle.dump([], stream, _PROTOCOL)  # the keys of the file's tensors: none
-    return Exported(path=out, cells=len(cells), notes=notes)
+    return made
 
 
 def _trainings(index: int, choice: Choice) -> dict[str, Any]:

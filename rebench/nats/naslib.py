@@ -59,7 +59,6 @@ def export_naslib(
             "cifar10-valid of CIFAR-10's test accuracies"
         )
     files = np.sum([choice.which(name, epochs) >= 0 for name in held], axis=0)
-    cells = np.flatnonzero(files)
     notes = (
         *(
             f"{name}: eval_acc1es are of {_evaluated(choice, name, epochs)}; means over seeds"
@@ -67,8 +66,8 @@ def export_naslib(
         ),
         *(f"no file for {name}: the tables lack it" for name in _FILES if name not in held),
     )
-    form = f"NASLib, {epochs} epochs"
-    with written(choice, out, form, cells=len(cells), force=force, notes=notes) as unfinished:
+    made = Exported(path=out, cells=int(np.count_nonzero(files)), notes=notes)
+    with written(choice, made, f"NASLib, {epochs} epochs", force=force) as unfinished:
         unfinished.mkdir()
         source = marker(choice)
         for name in held:
@@ -78,7 +77,7 @@ def export_naslib(
                 content[arch] = {name: _metrics(choice, index, name, epochs), "rebench": source}
                 on_progress(1 / files[index])
             (unfinished / _FILES[name]).write_bytes(pickle.dumps(content, 4))
-    return Exported(path=out, cells=len(cells), notes=notes)
+    return made
 
 
 def _evaluated(choice: Choice, dataset: str, epochs: int) -> str:

@@ -91,11 +91,11 @@ def export_syne_tune(
         "fidelities are the epochs of one training" if choice.has_curves
         else "the last epoch is all there is",
     )  # fmt: skip
-    form = "Syne Tune, tabular blackbox"
-    with written(choice, out, form, cells=len(cells), force=force, notes=notes) as unfinished:
+    made = Exported(path=out, cells=len(cells), notes=notes)
+    with written(choice, made, "Syne Tune, tabular blackbox", force=force) as unfinished:
         unfinished.mkdir()
         _write(unfinished, choice, list(tasks), cells, fidelities, values)
-    return Exported(path=out, cells=len(cells), notes=notes)
+    return made
 
 
 def _validated(choice: Choice, task: str, epochs: int) -> Key | None:
