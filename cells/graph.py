@@ -59,8 +59,6 @@ class Graph(abc.ABC):
         for target, source, _ in edges:
             if source in reached:
                 reached.add(target)
-        if last not in reached:
-            return frozenset()
         for target, source, _ in reversed(edges):
             if target in leading:
                 leading.add(source)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 
 import networkx as nx
 import numpy as np
@@ -11,67 +12,65 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cells
-from cells import EDGES, SPACE_SIZE, Cell
+from cells import EDGES, SPACE_SIZE, Cell, DagCode, Graph, moment
 from cells.ops import index_order
 from cells.table import space_ops
 
 indices = st.integers(0, SPACE_SIZE - 1)
 
 
-def graph_of(cell: Cell) -> nx.DiGraph:
-    graph = nx.DiGraph()
-    graph.add_nodes_from(range(4))
-    for (target, source), op in zip(EDGES, cell.ops, strict=True):
-        if op:
-            graph.add_edge(source, target, convolves=op in (2, 3))
-    return graph
+@st.composite
+def codes(draw) -> DagCode:
+    vertices = draw(st.integers(2, 7))
+    digits = [[draw(st.integers(0, 2)) for _ in range(v)] for v in range(1, vertices)]
+    return DagCode(tuple(map(tuple, digits)))
 
 
-def enumerated_depths(cell: Cell) -> tuple[int, ...]:
-    graph = graph_of(cell)
-    paths = nx.all_simple_paths(graph, 0, 3)
-    return tuple(
-        sorted(
-            sum(graph.edges[edge]["convolves"] for edge in itertools.pairwise(path))
-            for path in paths
-        )
-    )
+graphs = indices.map(Cell.from_index) | codes()
 
 
-@given(indices)
-def test_paths_equal_enumeration(index: int):
-    cell = Cell.from_index(index)
-    depths = cell.path_depths()
-    assert depths == enumerated_depths(cell)
-    polynomial = cell.depth_polynomial()
-    assert polynomial == tuple(depths.count(d) for d in range(max(depths, default=-1) + 1))
-    assert cells.moment(polynomial, 3, 1) == sum((1 + depth) ** 3 for depth in depths)
+def drawn(graph: Graph) -> nx.DiGraph:
+    drawn = nx.DiGraph()
+    drawn.add_nodes_from(range(graph.n_vertices))
+    for target, source, op in graph.edges():
+        drawn.add_edge(source, target, layer=op in graph.LAYERS)
+    return drawn
 
 
-@given(indices)
-def test_live_edges_equal_reachability(index: int):
-    cell = Cell.from_index(index)
-    graph = graph_of(cell)
-    reached = {0, *nx.descendants(graph, 0)}
-    leading = {3, *nx.ancestors(graph, 3)}
-    expected = tuple(
-        (target, source, op)
-        for (target, source), op in zip(EDGES, cell.ops, strict=True)
-        if op and source in reached and target in leading
-    )
-    assert cell.edges(live=True) == expected
-    assert cell.live_vertices() == {vertex for edge in expected for vertex in edge[:2]}
+@given(graphs)
+def test_paths_equal_enumeration(graph: Graph):
+    edges, counts = drawn(graph), Counter[int]()
+    for path in nx.all_simple_paths(edges, 0, graph.n_vertices - 1):
+        counts[sum(edges.edges[edge]["layer"] for edge in itertools.pairwise(path))] += 1
+    polynomial = graph.depth_polynomial()
+    assert polynomial == tuple(counts[depth] for depth in range(max(counts, default=-1) + 1))
+    assert graph.n_paths == counts.total()
+    for offset in (0, 1, 3):
+        expected = sum(count * (depth + offset) ** 3 for depth, count in counts.items())
+        assert moment(polynomial, 3, offset) == expected
+    if isinstance(graph, Cell):
+        assert graph.path_depths() == tuple(sorted(counts.elements()))
 
 
-@given(indices, st.booleans())
-def test_degrees_equal_counting(index: int, live: bool):
-    cell = Cell.from_index(index)
-    graph = graph_of(cell)
-    if live:
-        on_paths = nx.all_simple_edge_paths(graph, 0, 3)
-        graph = graph.edge_subgraph({edge for path in on_paths for edge in path})
-    degrees = tuple(graph.in_degree(v) if v in graph else 0 for v in (1, 2, 3))
-    assert cell.in_degrees(live=live) == degrees
+@given(graphs)
+def test_live_edges_and_degrees_equal_reachability(graph: Graph):
+    edges, last = drawn(graph), graph.n_vertices - 1
+    on_paths = {edge for path in nx.all_simple_edge_paths(edges, 0, last) for edge in path}
+    live = edges.edge_subgraph(on_paths)
+    assert graph.live_vertices() == set(live)
+    assert {(source, target) for target, source, _ in graph.edges(live=True)} == on_paths
+    for own, kept in ((edges, False), (live, True)):
+        degrees = tuple(own.in_degree(v) if v in own else 0 for v in range(1, last + 1))
+        assert graph.in_degrees(live=kept) == degrees
+    if isinstance(graph, DagCode):
+        pruned = graph.pruned()
+        assert pruned.edges() == graph.edges(live=True)
+        assert pruned.n_vertices == graph.n_vertices
+
+
+def test_cell_has_an_edge_for_each_operation_but_none():
+    cell = Cell.parse("3_04_131")
+    assert cell.edges() == ((1, 0, 3), (2, 1, 4), (3, 0, 1), (3, 1, 3), (3, 2, 1))
 
 
 def network_graph(cell: Cell, cells_per_stage: int) -> tuple[nx.DiGraph, object, object]:
@@ -113,7 +112,7 @@ def test_network_polynomial_is_exact_beyond_int64():
     polynomial = full.network_polynomial(cells_per_stage=40)
     # By hand: t (t + t^2)^2 t^120 (1 + t)^240 = t^123 (1 + t)^242.
     assert sum(polynomial) == 2**242
-    assert cells.moment(polynomial, 1) == 2**242 * (123 + 121)
+    assert moment(polynomial, 1) == 2**242 * (123 + 121)
     assert len(polynomial) == 366
 
 
