@@ -6,7 +6,6 @@ import itertools
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
 
 import pandas as pd
 
@@ -15,26 +14,10 @@ from rebench.analysis.rank_table import LEVEL, alike, legend, rank_table, summar
 from rebench.extensions import entries
 from rebench.printable import span
 from rebench.report import facts
-from rebench.report.blocks import (
-    Block,
-    Callout,
-    Details,
-    Figure,
-    Heading,
-    TableBlock,
-    Text,
-)
-from rebench.report.figures.ranking import (
-    draw_head_to_head,
-    draw_reranking,
-)
+from rebench.report.blocks import Block, Callout, Details, Figure, Heading, TableBlock, Text
+from rebench.report.figures.ranking import draw_comparison
 
 __all__ = ["blocks_of"]
-
-_DRAWERS: Final = {
-    "reranking": draw_reranking,
-    "differences": draw_head_to_head,
-}
 
 
 def blocks_of(study: Study, figures: Path) -> list[Block]:
@@ -89,13 +72,12 @@ def _callout(reranking: Reranking, label: str = "") -> Callout:
 
 def _reranking(reranking: Reranking, figures: Path, number: str) -> list[Block]:
     before, after = reranking.before.name, reranking.after.name
+    # The name of a data set may contain characters that are not allowed in files.
+    dataset = re.sub(r"[^\w.-]+", "-", reranking.dataset)[:60]
     drawn = {}
-    for name, draw in _DRAWERS.items():
-        # The name of a data set may contain characters that are not allowed in files.
-        dataset = re.sub(r"[^\w.-]+", "-", reranking.dataset)[:60]
+    for name, caption in entries(__file__, "captions.toml").items():
         path = figures / f"{number}-{dataset}-{name}"
-        draw(reranking).save(path)
-        caption = entries(__file__, "captions.toml")[name]
+        draw_comparison(reranking, name).save(path)
         drawn[name] = Figure(path, caption.format(before=before, after=after))
     top = reranking.top.rename(columns={"before": before, "after": after})
     return [
