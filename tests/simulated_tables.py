@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from generated_tables import synthetic_frame
 
+from rebench.analysis import Accuracies
 from rebench.tables import Table
 
 
@@ -12,6 +13,24 @@ def synthetic_table(seed: int, **which) -> Table:
     """Return a table of generated values (see `synthetic_frame`)."""
     frame = synthetic_frame(seed, **which)
     return Table.from_frame(frame, name=f"synthetic-{seed}", origin="generated")
+
+
+def table_of(runs, name="table", **columns) -> Accuracies:
+    """Return runs [cells, seeds] as a table; cells and seeds have the numbers from 0."""
+    runs = np.asarray(runs, dtype=float)
+    usual = {"cells": np.arange(len(runs)), "seeds": tuple(range(runs.shape[1]))}
+    return Accuracies(name=name, runs=runs, **usual | columns)
+
+
+def two_tables(n, seeds, rng, *, change=0.0, sd=(0.3, 0.3)):
+    """Return the runs of the same cells in two tables, by the number of seeds of each.
+
+    The true accuracies have the standard deviation 2. In the second table they differ by `change`.
+    """
+    true = rng.normal(90, 2, (n, 1))
+    before = true + sd[0] * rng.standard_normal((n, seeds[0]))
+    moved = true + change * rng.standard_normal((n, 1)) if change else true
+    return before, moved + sd[1] * rng.standard_normal((n, seeds[1]))
 
 
 def world(n, rng, sd=0.25):

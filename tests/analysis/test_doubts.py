@@ -7,23 +7,13 @@ import itertools
 import numpy as np
 import pytest
 from scipy import stats
+from simulated_tables import table_of, two_tables
 
-from rebench.analysis import Accuracies, Paired
+from rebench.analysis import Paired
 from rebench.analysis.curve import rank_curve
 from rebench.analysis.doubts import _failed_by_chance, _favoured, _noise_by_rank
 from rebench.analysis.left_out import _best_are_left, _outlying, differ
 from rebench.analysis.p_values import p_values_of
-
-
-def _accuracies(runs, diverged=None):
-    runs = np.asarray(runs, dtype=float)
-    return Accuracies(
-        name="table",
-        cells=np.arange(len(runs)),
-        seeds=tuple(range(runs.shape[1])),
-        runs=runs,
-        diverged=diverged,
-    )
 
 
 @pytest.mark.parametrize(
@@ -54,8 +44,8 @@ def test_runs_fail_by_chance_where_another_run_of_the_cell_did_not():
     diverged = np.array([[1, 0, 0], [1, 1, 1], [1, 1, 0], [0, 0, 0]], dtype=bool)
     runs = np.full((4, 3), 50.0)
     runs[2, 0] = np.nan  # no run; one of the two others failed
-    assert _failed_by_chance(_accuracies(runs, diverged)) == 1 + 0 + 1 + 0
-    assert _failed_by_chance(_accuracies(runs)) == 0
+    assert _failed_by_chance(table_of(runs, diverged=diverged)) == 1 + 0 + 1 + 0
+    assert _failed_by_chance(table_of(runs)) == 0
 
 
 @pytest.mark.parametrize(
@@ -78,7 +68,7 @@ def test_the_best_runs_are_left_where_cells_that_lack_one_are_too_quiet(lacking,
     # Both kinds of cells are mixed in the order of the means, which are multiples of 100.
     runs += 100.0 * np.random.default_rng(0).permutation(len(runs))[:, None]
     assert stats.chi2(20).ppf(0.05) == pytest.approx(10.85, abs=0.005)
-    assert _best_are_left(_accuracies(runs)) is expected
+    assert _best_are_left(table_of(runs)) is expected
 
 
 @pytest.mark.parametrize(("square", "expected"), [(0.6, True), (0.7, False)])
@@ -89,7 +79,7 @@ def test_the_best_of_four_runs_are_left_where_three_are_too_quiet(square, expect
     runs = np.concatenate([np.sqrt(3 / 4) * np.array(whole), np.sqrt(square) * np.array(fewer)])
     runs += 100.0 * np.random.default_rng(0).permutation(len(runs))[:, None]
     assert stats.chi2(42).ppf(0.05) == pytest.approx(28.1, abs=0.05)
-    assert _best_are_left(_accuracies(runs)) is expected
+    assert _best_are_left(table_of(runs)) is expected
 
 
 def test_noise_that_grows_in_one_table_and_shrinks_in_the_other_is_measured_as_a_logarithm():
@@ -136,7 +126,7 @@ def test_a_draw_without_tau_is_no_drop():
 
 def test_cells_with_one_run_are_said_to_be_left_out_of_tau():
     rng = np.random.default_rng(4)
-    a, b = (rng.normal(90, 2, (60, 1)) + rng.normal(0, 0.3, (60, 2)) for _ in range(2))
+    a, b = two_tables(60, (2, 2), rng)
     a[:5, 1] = b[3:9, 0] = np.nan
     _, notes = rank_curve(Paired.of_values(a, b), (100,), draws=19, rng=rng)
     assert "tau and seed tau are of 51 cells: those with two seeds in both tables" in notes
@@ -154,16 +144,16 @@ def test_a_run_is_far_below_at_seven_deviations_of_similar_cells(below, outlying
     runs += 100.0 * np.random.default_rng(0).permutation(60)[:, None]
     run = runs[7].argmin()
     runs[7, run] = runs[7].max() - below
-    found = _outlying(_accuracies(runs))
+    found = _outlying(table_of(runs))
     assert found.sum() == outlying
     assert found[7, run] == outlying
     diverged = np.zeros(runs.shape, dtype=bool)
     diverged[7, run] = True
-    assert not _outlying(_accuracies(runs, diverged)).any()
+    assert not _outlying(table_of(runs, diverged=diverged)).any()
 
 
 def test_no_run_is_far_below_where_cells_have_one():
-    assert not _outlying(_accuracies([[90.0], [10.0], [91.0]])).any()
+    assert not _outlying(table_of([[90.0], [10.0], [91.0]])).any()
 
 
 @pytest.mark.parametrize(
@@ -208,14 +198,14 @@ def test_effect_of_a_seed_on_single_cells_is_tested_by_permutations(seeds, n, st
 @pytest.mark.parametrize(("n", "seeds", "said"), [(49, 2, True), (50, 2, False), (49, 3, False)])
 def test_two_seeds_of_few_cells_are_said_not_to_be_checked(n, seeds, said):
     rng = np.random.default_rng(1)
-    a, b = (rng.normal(90, 2, (n, 1)) + rng.normal(0, 0.3, (n, seeds)) for _ in range(2))
-    _, notes = rank_curve(Paired.of_values(a, b), (100,), draws=19, rng=rng)
+    paired = Paired.of_values(*two_tables(n, (seeds, seeds), rng))
+    _, notes = rank_curve(paired, (100,), draws=19, rng=rng)
     assert any(f"with two seeds and {n} cells it cannot" in note for note in notes) is said
 
 
 @pytest.mark.parametrize(("n", "said"), [(49, True), (50, False)])
 def test_fewer_than_fifty_cells_are_said_to_be_few(n, said):
     rng = np.random.default_rng(1)
-    a, b = (rng.normal(90, 2, (n, 1)) + rng.normal(0, 0.3, (n, 3)) for _ in range(2))
-    _, notes = rank_curve(Paired.of_values(a, b), (100,), draws=19, rng=rng)
+    paired = Paired.of_values(*two_tables(n, (3, 3), rng))
+    _, notes = rank_curve(paired, (100,), draws=19, rng=rng)
     assert (f"with {n} cells the test detects only large changes" in notes) is said

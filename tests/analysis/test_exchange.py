@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 from scipy import stats
-from simulated_tables import runs, world
+from simulated_tables import runs, two_tables, world
 from support import PROJECT
 
 from rebench.analysis import TOP_PERCENT, Paired, agreement
@@ -26,11 +26,6 @@ LEVELS = (100, 50, 20, 10)
 TABLES = 120
 # Effects of seeds: means of 96.49, 97.42 and 97.51 by seed, as in the demo, minus their mean.
 EFFECTS = np.array([-0.65, 0.28, 0.37])
-
-
-def _tables(n, seeds, rng, *, sd=(0.3, 0.3)):
-    true = rng.normal(90, 2, n)
-    return [true[:, None] + s * rng.standard_normal((n, k)) for s, k in zip(sd, seeds, strict=True)]
 
 
 def exchanged(a, b, rng):
@@ -64,7 +59,7 @@ def test_deals_are_all_ways_to_split_the_runs_of_a_cell():
 
 def test_missing_seeds_stay_missing():
     rng = np.random.default_rng(1)
-    a, b = _tables(20, (3, 2), rng)
+    a, b = two_tables(20, (3, 2), rng)
     a[0, 1] = b[1, 0] = np.nan
     exchange = exchanged(a, b, rng)
     assert exchange.n_deals.tolist() == [6, 4] + [10] * 18
@@ -75,14 +70,14 @@ def test_missing_seeds_stay_missing():
 
 def test_many_seeds_are_sampled():
     rng = np.random.default_rng(2)
-    exchange = exchanged(*_tables(12, (9, 9), rng), rng)
+    exchange = exchanged(*two_tables(12, (9, 9), rng), rng)
     assert exchange.n_deals.tolist() == [2000] * 12
 
 
 @pytest.mark.parametrize(("shift", "stretch"), [(0.0, 1.0), (5.0, 0.5), (-40.0, 2.0)])
 def test_shifting_or_stretching_a_table_changes_no_deal(shift, stretch):
     rng = np.random.default_rng(3)
-    a, b = _tables(60, (3, 3), rng)
+    a, b = two_tables(60, (3, 3), rng)
     plain = exchanged(a, b, rng)
     moved = exchanged(a, shift + stretch * b, rng)
     np.testing.assert_array_equal(plain.first, moved.first)
@@ -94,7 +89,7 @@ def test_shifting_or_stretching_a_table_changes_no_deal(shift, stretch):
 def test_dealt_means_have_the_noise_that_each_table_has(seeds, sd):
     """Assigned means, and their difference, have the variances of means of new runs."""
     rng = np.random.default_rng([4, *seeds])
-    a, b = _tables(4000, seeds, rng, sd=sd)
+    a, b = two_tables(4000, seeds, rng, sd=sd)
     centre, apart = unchanged(a, b, np.tile(seeds, (4000, 1)))
     dealt = rng.permuted(np.concatenate([a, b], axis=1), axis=1)
     difference = dealt[:, : seeds[0]].mean(axis=1) - dealt[:, seeds[0] :].mean(axis=1)
@@ -114,7 +109,7 @@ def test_a_change_of_the_ranking_does_not_pass_for_noise():
     The means of assigned runs still differ by little more than noise.
     """
     rng = np.random.default_rng(21)
-    a, b = _tables(4000, (3, 1), rng)[0], _tables(4000, (3, 1), rng)[1]
+    a, b = two_tables(4000, (3, 1), rng)[0], two_tables(4000, (3, 1), rng)[1]
     _, apart = unchanged(a, b, np.tile((3, 1), (4000, 1)))
     dealt = rng.permuted(np.concatenate([a, b], axis=1), axis=1)
     difference = (apart[0] - apart[1]) * (dealt[:, :3].mean(axis=1) - dealt[:, 3])
@@ -256,7 +251,7 @@ def test_the_interval_allows_for_what_unequal_noise_adds():
 @pytest.mark.parametrize("n", [49, 50])
 def test_interval_of_fewer_than_fifty_cells_is_as_wide_above_as_below(n):
     rng = np.random.default_rng(25)
-    paired = Paired.of_values(*_tables(n, (3, 3), rng))
+    paired = Paired.of_values(*two_tables(n, (3, 3), rng))
     alone = agreement(paired, (100,), draws=99, rng=np.random.default_rng(1)).iloc[0]
     found = rank_curve(paired, (100,), draws=99, rng=np.random.default_rng(1))[0].iloc[0]
     below, above = alone["drop"] - alone["drop_low"], alone["drop_high"] - alone["drop"]
@@ -272,7 +267,7 @@ def test_bad_runs_that_are_missing_leave_the_cells_that_lack_none():
     If the worst run of each of 80 cells is missing, these cells are omitted.
     """
     rng = np.random.default_rng(23)
-    a, b = _tables(200, (3, 3), rng)
+    a, b = two_tables(200, (3, 3), rng)
     lacking = np.arange(80)
     for lost, kept in ((rng.integers(0, 3, 80), 200), (b[:80].argmin(axis=1), 120)):
         after = b.copy()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats
 
 from cells import trainable_networks
 from cells.classes import functional_classes
-from rebench.analysis import Accuracies, Paired
+from rebench.analysis import Paired
 from rebench.analysis.exchange import Exchange
 from rebench.analysis.improvement import improvement
 
@@ -29,29 +31,19 @@ def test_numbers_of_networks_are_the_strict_partition_of_these_cells_alone():
     assert len(np.unique(np.stack([found, whole]), axis=1).T) == len(np.unique(whole))
 
 
-def _paired(a, b, classes=None, cells=None):
-    a, b = (x[:, None] if x.ndim == 1 else x for x in (a, b))
-    cells = np.arange(len(a)) if cells is None else cells
-    tables = [
-        Accuracies(name=name, cells=cells, seeds=tuple(range(x.shape[1])), runs=x)
-        for name, x in (("before", a), ("after", b))
-    ]
-    numbers = np.arange(len(a)) if classes is None else classes
-    return Paired(before=tables[0], after=tables[1], classes=numbers)
-
-
 def test_intervals_cover_as_wide_as_classes_differ():
     """Four equal cells count as one observation: the interval is that of the means of classes."""
     a, b, classes = _tables(alike=4)
     a, b = a.mean(axis=1), b.mean(axis=1)  # one seed, so its effect is unknown
-    found = improvement(_paired(a, b, classes))
+    paired = Paired.of_values(a, b)
+    found = improvement(replace(paired, classes=classes))
     means = (b - a).reshape(-1, 4).mean(axis=1)
     expected = stats.ttest_1samp(means, 0)
     bounds = expected.confidence_interval(0.95)
     assert (found["low"], found["high"]) == pytest.approx((bounds.low, bounds.high))
     assert found["n_classes"] == 30
     assert found["p_value"] == pytest.approx(expected.pvalue)
-    alone = improvement(_paired(a, b))
+    alone = improvement(paired)
     assert found["high"] - found["low"] > 1.8 * (alone["high"] - alone["low"])
     assert found["improved_high"] - found["improved_low"] > 1.5 * (
         alone["improved_high"] - alone["improved_low"]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from simulated_tables import table_of
 
-from rebench.analysis import Accuracies, Paired, compare, read_accuracies
+from rebench.analysis import Paired, compare, read_accuracies
 from rebench.analysis.improvement import improvement
 from rebench.analysis.paired import _chosen_by, complete, usual_split_of
 from rebench.errors import InputError
@@ -193,7 +194,7 @@ def test_plain_arrays_go_by_position_and_must_be_equally_long():
 def test_cells_that_the_third_table_lacks_are_left_out_and_named():
     cells = np.arange(20)
     before, after, third = (
-        Accuracies(name=name, cells=own, seeds=(777,), runs=90.0 + own[:, None] % 7)
+        table_of(90.0 + own[:, None] % 7, name, cells=own)
         for name, own in (("one", cells), ("other", cells), ("third", np.delete(cells, [3, 11])))
     )
     found = Paired.of(before, after).chosen_by(third)
@@ -214,16 +215,15 @@ def test_further_column_of_runs_needs_more_than_a_tenth_of_the_cells(with_three,
     runs = np.arange(20.0)[:, None] + [0.0, 3.0, 3.0]
     runs[::2, 0] = runs[1::2, 1] = np.nan  # two runs of every cell
     runs[:with_three] = np.arange(with_three)[:, None] + [0.0, 3.0, 3.0]
-    table = Accuracies(name="table", cells=np.arange(20), seeds=(7, 8, 9), runs=runs)
+    table = table_of(runs, seeds=(7, 8, 9))
     values, seeds = table.side_by_side
     assert values.shape == seeds.shape == (20, columns)
     assert seeds[with_three:, :2].tolist() == [
         [8, 9] if cell % 2 == 0 else [7, 9] for cell in range(with_three, 20)
     ]
     np.testing.assert_array_equal(values[10, :2], table.centred[10, 1:])
-    assert Accuracies(
-        name="whole", cells=table.cells[:2], seeds=(7, 8, 9), runs=runs[:2]
-    ).side_by_side[0].tolist() == [[0.0, 3.0, 3.0], [1.0, 4.0, 4.0]]
+    whole, _ = table_of(runs[:2]).side_by_side
+    assert whole.tolist() == [[0.0, 3.0, 3.0], [1.0, 4.0, 4.0]]
 
 
 def test_where_no_cell_has_two_runs_in_both_tables_their_means_are_compared():
@@ -256,7 +256,7 @@ def test_cells_are_chosen_by_a_table_that_has_twice_as_many_and_nine_of_ten_of_i
     The best are as many cells of the table as there are cells to test.
     """
     means = np.random.default_rng(0).permutation(100) + 0.5
-    table = Accuracies(name="table", cells=np.arange(100), seeds=(777,), runs=means[:, None])
+    table = table_of(means[:, None])
     ranked = np.argsort(-means)
     cells = np.sort([*ranked[:n_best], *ranked[60 : 60 + n_others]])
     assert bool(_chosen_by(table, cells)) is chosen

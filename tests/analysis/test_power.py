@@ -6,18 +6,12 @@ import inspect
 
 import numpy as np
 import pytest
-from simulated_tables import runs, world
+from simulated_tables import runs, table_of, world
 
-from rebench.analysis import Accuracies, read_accuracies
+from rebench.analysis import read_accuracies
 from rebench.analysis.power import power
 from rebench.errors import InputError
 from rebench.tables import open_table
-
-
-def table(values):
-    return Accuracies(
-        name="table", cells=np.arange(len(values)), seeds=tuple(range(values.shape[1])), runs=values
-    )
 
 
 def test_usual_numbers_of_cells_and_seeds_are_tried():
@@ -31,7 +25,7 @@ def test_usual_numbers_of_cells_and_seeds_are_tried():
 def test_power_is_the_share_of_tables_that_show_a_change():
     """For a tiny change the power is the level; more cells or seeds give more power."""
     rng = np.random.default_rng(2)
-    learnt = table(runs(*world(300, rng), 3, rng))
+    learnt = table_of(runs(*world(300, rng), 3, rng))
     found = power(learnt, 0.1, cells=(20, 200), seeds=(2, 4), draws=60, rng=0)
     assert found[["cells", "seeds"]].to_numpy().tolist() == [[20, 2], [20, 4], [200, 2], [200, 4]]
     assert found["runs"].tolist() == [80, 160, 800, 1600]

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
+from simulated_tables import two_tables
 from support import shared_data
 
 from rebench.analysis import TOP_PERCENT, Paired, agreement
@@ -155,20 +156,11 @@ def test_bootstrap_intervals_cover_the_true_tau():
     assert (covered / 300 > 0.90).all(), covered / 300
 
 
-def _seeded(n, seeds, rng, change=0.0, noise=0.5):
-    true = rng.normal(90, 1, n)
-    moved = true + change * rng.standard_normal(n)
-    return [
-        x[:, None] + noise * rng.standard_normal((n, k))
-        for x, k in zip((true, moved), seeds, strict=True)
-    ]
-
-
 @pytest.mark.parametrize("by", ["benchmark", "retrained", "either"])
 @pytest.mark.parametrize("names", [None, ((1, 2, 3), (3, 4))])
 def test_agreement_between_seeds_is_scipys_run_by_run(by, names):
     rng = _rng(4)
-    a, b = _seeded(40, (3, 3) if names is None else (3, 2), rng)
+    a, b = two_tables(40, (3, 3) if names is None else (3, 2), rng)
     found = between_seeds(a, b, np.arange(40)[None], (100, 50), by=by, seeds=names)
     mine, its = names or (range(3), range(3))
     for column, percent in enumerate((100, 50)):
@@ -203,7 +195,7 @@ def test_agreement_between_seeds_is_scipys_run_by_run(by, names):
 
 
 def test_one_seeded_table_has_the_noise_of_the_other_and_two_have_none():
-    a, b = _seeded(40, (3, 1), _rng(5))
+    a, b = two_tables(40, (3, 1), _rng(5))
     own = between_seeds(a, a, np.arange(40)[None], (100,)).seed_tau
     assert between_seeds(a, b, np.arange(40)[None], (100,), seeds=((1, 2, 3), (4,))).seed_tau == own
     alone = between_seeds(a[:, :1], b, np.arange(40)[None], (100,))
@@ -218,7 +210,7 @@ def test_cells_with_fewer_seeds_take_part_in_every_ranking():
     expected values are computed by scipy for each pair of runs.
     """
     rng = _rng(12)
-    a, b = _seeded(40, (3, 3), rng)
+    a, b = two_tables(40, (3, 3), rng)
     a[::3], b[::3] = a[::3, :1], b[::3, :1]
     expected = [
         np.mean([stats.kendalltau(x[:, i], y[:, j]).statistic for i, j in pairs])
@@ -295,7 +287,7 @@ def test_a_jackknife_over_seeds_is_tukeys_by_scipy(shared):
 
     The squares are those of the k drops without one seed, minus the mean of these drops.
     """
-    a, b = _seeded(30, (3, 3), _rng(14))
+    a, b = two_tables(30, (3, 3), _rng(14))
     names = [(1, 2, 3), (1, 2, 3) if shared else (4, 5, 6)]
 
     def drop(mine, its):

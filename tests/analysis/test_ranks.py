@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy import stats
+from simulated_tables import table_of
 
 from rebench.analysis import Accuracies, rank_intervals, read_accuracies
 from rebench.analysis.ranks import critical_values
@@ -13,8 +14,7 @@ from rebench.tables import open_table
 
 
 def _table(runs: np.ndarray) -> Accuracies:
-    seeds = tuple(range(runs.shape[1]))
-    return Accuracies(name="table", cells=np.arange(len(runs)) * 2, seeds=seeds, runs=runs)
+    return table_of(runs, cells=2 * np.arange(len(runs)))
 
 
 def _counted(table: Accuracies, cell: int) -> tuple[int, int]:

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import kendalltau
+from simulated_tables import table_of
 from support import PROJECT
 
 from cells.classes import trainable_networks
@@ -21,10 +22,6 @@ from rebench.analysis.replicates import shared_seed_bias, with_replicates
 CELLS = np.sort(np.random.default_rng(0).choice(15_625, 3000, replace=False))
 
 
-def _accuracies(name: str, runs: np.ndarray, seeds: tuple[int, ...]) -> Accuracies:
-    return Accuracies(name=name, cells=CELLS, seeds=seeds, runs=runs)
-
-
 def _tables(seed: int = 1, change: float = 0.0) -> tuple[Accuracies, Accuracies, np.ndarray]:
     """Return a table with three seeds, one run of a noisier table, and a second run of it."""
     rng = np.random.default_rng(seed)
@@ -33,8 +30,9 @@ def _tables(seed: int = 1, change: float = 0.0) -> tuple[Accuracies, Accuracies,
     before = true[networks, None] + 0.15 * rng.normal(size=(len(CELLS), 3))
     second = (np.sqrt(1 - change) * true + np.sqrt(change) * moved)[networks, None]
     after = second + 0.6 * rng.normal(size=(len(CELLS), 2))
-    first = _accuracies("first", 90 + before, (1, 2, 3))
-    return first, _accuracies("noisier", 90 + after[:, :1], (9,)), 90 + after[:, 1]
+    first = table_of(90 + before, "first", cells=CELLS, seeds=(1, 2, 3))
+    noisier = table_of(90 + after[:, :1], "noisier", cells=CELLS, seeds=(9,))
+    return first, noisier, 90 + after[:, 1]
 
 
 def test_a_noisier_table_of_single_runs_is_not_taken_for_a_change():
@@ -116,7 +114,7 @@ def test_the_partner_in_both_tables_is_one_cell_whose_seed_meets_no_equal_seed()
 
 def test_a_third_table_chooses_among_the_equal_cells():
     before, after, second = _tables()
-    third = _accuracies("third", second[:, None], (5,))
+    third = table_of(second[:, None], "third", cells=CELLS)
     paired = Paired.of(before, after).chosen_by(third)
     found = rerank(
         paired,

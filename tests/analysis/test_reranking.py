@@ -9,9 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
+from simulated_tables import table_of, two_tables
 
 import rebench
-from rebench.analysis import Accuracies, Paired, agreement, rerank
+from rebench.analysis import Paired, agreement, rerank
 from rebench.analysis import compare as compare_tables
 from rebench.analysis.power import power
 from rebench.analysis.rank_table import summary
@@ -20,23 +21,13 @@ from rebench.printable import signed
 from rebench.tables import open_table
 
 
-def _accuracies(name, values, epochs=200):
-    values = np.asarray(values, dtype=float)
-    return Accuracies(
-        name=name,
-        cells=np.arange(len(values)),
-        seeds=(777, 888, 999)[: values.shape[1]],
-        runs=values,
-        epochs=epochs,
-        notes=(),
-    )
+def _accuracies(name, values):
+    return table_of(values, name, seeds=(777, 888, 999)[: np.shape(values)[1]], epochs=200)
 
 
 def _pair(n, seeds, change, seed=0, noise=0.3):
     rng = np.random.default_rng(seed)
-    true = rng.normal(90, 2, (n, 1))
-    before = true + rng.normal(0, noise, (n, seeds[0]))
-    after = true + change * rng.normal(size=(n, 1)) + rng.normal(0, noise, (n, seeds[1]))
+    before, after = two_tables(n, seeds, rng, change=change, sd=(noise, noise))
     return _accuracies("benchmark", before), _accuracies("topology", after)
 
 
@@ -125,7 +116,7 @@ def test_verdict_without_a_difference_names_the_drop_that_would_be_detected(n, s
 def test_interval_of_the_drop_contains_possible_values_only():
     """Tau is at least -1; with two seeds of which each favours cells, nothing can be detected."""
     rng = np.random.default_rng(3)
-    before, after = _pair(16, (2, 2), 0.0, noise=1.0)
+    before, after = _pair(16, (2, 2), 0.0, seed=1, noise=1.0)
     favoured = rng.normal(0, 6, (16, 1)) * np.array([1, -1])
     tables = [replace(own, runs=own.runs + favoured) for own in (before, after)]
     found = _rerank(tables, top_percent=[100])
