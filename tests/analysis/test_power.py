@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-
 import numpy as np
 import pytest
 from simulated_tables import runs, table_of, world
@@ -12,14 +10,6 @@ from rebench.analysis import read_accuracies
 from rebench.analysis.power import power
 from rebench.errors import InputError
 from rebench.tables import open_table
-
-
-def test_usual_numbers_of_cells_and_seeds_are_tried():
-    given = inspect.signature(power).parameters.values()
-    assert {one.name: one.default for one in given if one.default is not one.empty} == {
-        "cells": (30, 60, 120, 240, 480, 960), "seeds": (2, 3, 5), "top_percent": 100.0,
-        "draws": 100, "rng": None,
-    }  # fmt: skip
 
 
 def test_power_is_the_share_of_tables_that_show_a_change():

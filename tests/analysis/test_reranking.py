@@ -144,17 +144,6 @@ def test_numbers_of_seeds_are_those_of_the_cells():
     )  # fmt: skip
 
 
-def test_single_seeds_are_noted_with_what_is_assumed():
-    assert (
-        "topology has one seed per cell: its noise is assumed to be that of benchmark"
-        in _rerank(_pair(40, (3, 1), 0.0)).notes
-    )
-    assert "with 40 cells the test detects only large changes" in (
-        _rerank(_pair(40, (3, 3), 0.0)).notes
-    )
-    assert any("seed tau is not known" in note for note in _rerank(_pair(40, (1, 1), 0.0)).notes)
-
-
 def test_printed_comparison_ends_with_its_notes():
     found = _rerank(_pair(40, (3, 1), 0.0))
     first, second = found.notes
