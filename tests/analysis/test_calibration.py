@@ -46,7 +46,8 @@ def test_intervals_of_ranks_hold_the_true_ranks(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.syspath_prepend(str(PROJECT / "scripts/bench"))
     import calibration
 
-    found = calibration.ranks_covered(60, 3, "tight", "normal", 20)
+    # With many cells of nearly equal accuracy, false differences are most likely.
+    found = calibration.ranks_covered(400, 3, "tight", "normal", 60)
     assert found["covered"] > 0.95
-    assert found["best_in_set"] >= 0.9
+    assert found["best_in_set"] > 0.95
     assert found["set"] > 1

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
+from simulated_tables import two_tables
 
 from rebench.analysis import Paired
 from rebench.analysis.improvement import improvement as improvement_of
+from rebench.intervals import share_interval
 
 
 def improvement(before, after):
@@ -48,3 +52,19 @@ def test_seeds_are_one_sample_where_tables_share_them_and_two_where_not(names, s
     row = improvement(*tables)
     half = 0 if shared else stats.t.ppf(0.975, 4) * np.sqrt(2 / 3)
     assert (row["low"], row["high"]) == pytest.approx((1 - half, 1 + half))
+
+
+def test_cells_of_one_class_are_one_observation():
+    """Four equal cells count as one: the interval is that of the means of classes."""
+    rng = np.random.default_rng(0)
+    whole = two_tables(30, (1, 1), rng, change=1.0)
+    a, b = (np.repeat(table, 4, axis=0) + rng.normal(0, 0.05, (120, 1)) for table in whole)
+    paired = Paired.of_values(a, b)
+    found = improvement_of(replace(paired, classes=np.repeat(np.arange(30), 4)))
+    expected = stats.ttest_1samp((b - a).reshape(-1, 4).mean(axis=1), 0)
+    bounds = expected.confidence_interval(0.95)
+    assert (found["low"], found["high"]) == pytest.approx((bounds.low, bounds.high))
+    assert found["n_classes"] == 30
+    assert found["p_value"] == pytest.approx(expected.pvalue)
+    share = share_interval(found["improved"], 30)
+    assert (found["improved_low"], found["improved_high"]) == share[1:]
