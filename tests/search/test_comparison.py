@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import stats
 from search_tables import smooth_table
 
 from rebench.errors import InputError, UnknownNameError
@@ -90,6 +91,39 @@ def test_average_ranks_share_the_places_of_ties():
 def test_one_algorithm_has_neither_pairs_nor_a_critical_difference():
     assert _compared(a=A).wins().empty
     assert _compared(a=A).ranks()["critical_difference"].tolist() == [0.0]
+
+
+def test_tau_and_its_interval_are_those_of_scipy_on_resampled_repeats():
+    """Accuracies have many ties. Draws without tau, because all accuracies tie, are omitted."""
+    draw = np.random.default_rng(1)
+    tables = [draw.integers(0, 3, (4, 3)) for _ in range(2)]
+    results = [_compared(**dict(zip("abc", finals.T, strict=True))) for finals in tables]
+    found = order_agreement(*results, rng=np.random.default_rng(5), draws=200)
+    rng, taus = np.random.default_rng(5), []
+    for _ in range(200):
+        means = [finals[rng.integers(4, size=4)].mean(axis=0) for finals in tables]
+        taus.append(stats.kendalltau(*means).statistic)
+    assert np.isnan(taus).any()
+    expected = stats.kendalltau(*(finals.mean(axis=0) for finals in tables)).statistic
+    assert found.tau.value == pytest.approx(expected)
+    assert found.p_value is None
+    assert list(found.tau)[1:] == pytest.approx(np.nanquantile(taus, [0.025, 0.975]), abs=1e-12)
+
+
+def test_a_pair_that_each_table_tells_apart_in_opposite_order_is_a_swap():
+    """Each algorithm has ten repeats. In both tables c differs significantly from a and b.
+
+    The tables rank these pairs in opposite orders.
+    """
+    first = _compared(a=[3] * 10, b=[2] * 10, c=[1] * 10)
+    second = _compared(a=[0, 1] * 5, b=[1, 0] * 5, c=[2] * 10)
+    found, turned, same = (
+        order_agreement(*pair, rng=np.random.default_rng(0)).swaps.to_numpy().tolist()
+        for pair in ((first, second), (second, first), (first, first))
+    )
+    assert found == [["a", "c", 1, 0], ["b", "c", 1, 0]]
+    assert turned == [["c", "a", 1, 0], ["c", "b", 1, 0]]
+    assert same == []
 
 
 def test_places_that_algorithms_win_and_the_range_with_other_seeds():

@@ -1,74 +1,18 @@
-"""Agreement of two tables about the ranking of algorithms, and its seed baseline."""
+"""Cells of two tables, and resampled tables: as if the first was trained with other seeds."""
 
 import dataclasses
 
 import numpy as np
 import pytest
-from scipy import stats
 from search_tables import smooth_table
 from simulated_tables import synthetic_table
 
 from cells.classes import trainable_networks
 from rebench.errors import InputError
-from rebench.search import Budget, Fidelity, SearchSpace, SearchTable, Trajectory, search_table
-from rebench.search.comparison import Comparison, order_agreement
+from rebench.search import Fidelity, SearchSpace, search_table
 from rebench.search.reruns import rerun_tables
 from rebench.search.tabular import common_cells
 from rebench.tables import open_table
-
-
-def test_tau_and_its_interval_are_those_of_scipy_on_resampled_repeats():
-    """Accuracies have many ties. Draws without tau, because all accuracies tie, are omitted."""
-    draw = np.random.default_rng(1)
-    first, second = (draw.integers(0, 3, (4, 3)).astype(float) for _ in range(2))
-    results = [_with_finals(finals) for finals in (first, second)]
-    found = order_agreement(*results, rng=np.random.default_rng(5), draws=200)
-    rng, taus = np.random.default_rng(5), []
-    for _ in range(200):
-        means = [finals[rng.integers(4, size=4)].mean(axis=0) for finals in (first, second)]
-        taus.append(stats.kendalltau(*means).statistic)
-    assert np.isnan(taus).any()
-    expected = stats.kendalltau(first.mean(axis=0), second.mean(axis=0)).statistic
-    assert found.tau.value == pytest.approx(expected)
-    assert found.p_value is None
-    assert list(found.tau)[1:] == pytest.approx(np.nanquantile(taus, [0.025, 0.975]), abs=1e-12)
-
-
-def _with_finals(finals: np.ndarray) -> Comparison:
-    """Return runs that end with these accuracies, (repeats, algorithms)."""
-    column = finals.reshape(-1, 1)
-    space = SearchSpace.of(range(len(column)))
-    level = Fidelity(epochs=1, accuracy=column)
-    table = SearchTable(
-        name="t", dataset="d", space=space, fidelities=(level,), tested=column,
-        searched_on="", reported="",
-    )  # fmt: skip
-    places = np.arange(finals.size).reshape(finals.shape)
-    runs = {
-        f"a{number}": [
-            Trajectory(positions=place[None], clock=np.ones(1), answers=place[None])
-            for place in answers
-        ]
-        for number, answers in enumerate(places.T)
-    }
-    return Comparison(table=table, budget=Budget(evaluations=1), runs=runs)
-
-
-def test_a_pair_that_each_table_tells_apart_in_opposite_order_is_a_swap():
-    """Each algorithm has ten repeats. In both tables a2 differs significantly from a0 and a1.
-
-    The tables rank these pairs in opposite orders.
-    """
-    first = np.arange(10.0)[:, None] + [20, 10, 0]
-    second = np.arange(10.0)[:, None] + [0, 1, 20]
-    found, turned = (
-        order_agreement(*map(_with_finals, pair), rng=np.random.default_rng(0)).swaps
-        for pair in ((first, second), (second, first))
-    )
-    assert found.to_numpy().tolist() == [["a0", "a2", 1, 0], ["a1", "a2", 1, 0]]
-    assert turned.to_numpy().tolist() == [["a2", "a0", 1, 0], ["a2", "a1", 1, 0]]
-    same = order_agreement(_with_finals(first), _with_finals(first), rng=np.random.default_rng(0))
-    assert (same.tau.value, len(same.swaps)) == (1, 0)
 
 
 def test_only_cells_of_both_tables_are_searched():
@@ -184,13 +128,3 @@ def test_a_signal_of_unknown_noise_is_left_unchanged():
     )
     np.testing.assert_array_equal(rerun.fidelities[0].accuracy, shown.accuracy)
     assert not np.isclose(rerun.tested, tested).any()
-
-
-def test_p_value_counts_reruns_that_reverse_as_many_pairs():
-    one, other = (_with_finals(np.arange(10.0)[:, None] + order) for order in ([9, 0], [0, 9]))
-    found = order_agreement(
-        one, other, rng=np.random.default_rng(0), reruns=[one, other, one, one], draws=20
-    )
-    assert found.null_tau == (1, -1, 1, 1)
-    assert found.null_swaps == (0, 1, 0, 0)
-    assert found.p_value == pytest.approx(2 / 5)
