@@ -21,8 +21,7 @@ SUITES = {
     "": ("recipes/test_contract.py", "search/test_algorithms.py", "data/test_splits.py",
          "tables/test_collected.py", "runs/test_results.py", "report/test_figures_search.py",
          "test_architecture.py", "test_old_files.py", "test_project_files.py"),
-    "climb or peak_memory_mib or fewer-paths": (
-        "search/test_replay.py", "tables/test_every_column.py", "train/test_weights.py"),
+    "peak_memory_mib or fewer-paths": ("tables/test_every_column.py", "train/test_weights.py"),
 }  # fmt: skip
 SWEEP = """
 datasets = ["lines"]

@@ -61,15 +61,6 @@ def test_the_others_are_searched_on_x_valid_and_reported_on_x_test(table: Table,
     assert f"reported: {dataset} x-test after 200 epochs, mean of up to 3 seeds" in protocol
 
 
-def test_an_evaluation_costs_its_training_and_one_pass(table: Table, frame: pd.DataFrame):
-    searched = search_table(table, "cifar10")
-    runs = _only(frame, dataset="cifar10-valid", epochs=12, index=42)
-    training = runs[runs["split"] == "train"]["seconds"].mean()
-    validation = runs[runs["split"] == "x-valid"]["epoch_seconds"].mean()
-    cost = searched.fidelities[0].seconds[searched.space.position(42)]
-    assert cost == pytest.approx(training + validation)
-
-
 def test_a_table_of_test_accuracy_says_so_and_counts_evaluations(frame: pd.DataFrame):
     means = _only(frame, split="ori-test", epochs=200, seed=777)[PLAIN]
     searched = search_table(Table.from_frame(means), "cifar10")
@@ -151,15 +142,6 @@ def test_validation_is_found_where_the_benchmark_keeps_it(table: Table):
 def test_restricting_to_cells_that_are_not_there_is_refused(table: Table):
     with pytest.raises(InputError, match="none of the 2 cells"):
         search_table(table, "cifar10").restrict([1, 3])
-
-
-def test_the_simulated_cost_is_that_of_the_benchmarks_package(real_data: Path, tmp_path: Path):
-    """On CIFAR-10, `nats_bench.simulate_train_eval` counts 89.202 s for cell 0, 153.696 for 11."""
-    ingest(real_data / "nats-bench" / "NATS-tss-v1_0-3ffb9-simple", tmp_path / "two.parquet")
-    searched = search_table(open_table(tmp_path / "two.parquet"), "cifar10")
-    cost = searched.fidelities[0].seconds.tolist()
-    assert searched.space.indices.tolist() == [0, 11]
-    assert cost == pytest.approx([89.2020952247438, 153.6959332625071])
 
 
 @pytest.fixture(scope="module")
