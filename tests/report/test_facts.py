@@ -110,17 +110,10 @@ def test_page_is_made_again_by_a_command_with_every_choice(tmp_path: Path):
     assert sweep == Details("The sweep", [Code(json.dumps({"b": [1], "a": 2}, indent=1))])
 
 
-def test_card_is_the_verdict():
-    found = reranking()
-    card = _callout(found)
-    assert (card.label, card.text) == (found.name, found.sentence)
-
-
 @pytest.mark.parametrize(("p_value", "moved"), [(0.05, True), (0.0501, False)])
-def test_card_is_marked_where_the_ranking_moved(p_value: float, moved: bool):
-    card = _callout(replace(reranking(), p_adjusted=p_value))
-    assert isinstance(card, Callout)
-    assert card.changed == moved
+def test_card_is_the_verdict_and_marked_where_the_ranking_moved(p_value: float, moved: bool):
+    found = replace(reranking(), p_adjusted=p_value)
+    assert _callout(found) == Callout(found.name, found.sentence, changed=moved)
 
 
 def test_curve_without_a_tau_is_named_and_not_shown():

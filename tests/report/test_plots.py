@@ -13,7 +13,6 @@ from made_surfaces import some_cells, surface_table
 from search_tables import smooth_table
 from support import PROJECT
 
-import rebench
 from experiments.surface.answers import ask_surface
 from rebench.errors import UnknownNameError
 from rebench.report.figures.drawers import draw
@@ -21,22 +20,11 @@ from rebench.search import Budget
 from rebench.search.comparison import run_all
 
 
-def test_comparison_draws_its_tau_over_k():
-    compared = rebench.compare(reranking().before.runs, reranking().after.runs, draws=20)
-    known = compared.frame().dropna(subset=["tau"])
-    [line] = [one for one in compared.plot().axes[2].lines if one.get_label() == "tau of after"]
-    assert line.get_xydata().tolist() == known[["top_percent", "tau"]].to_numpy().tolist()
-
-
 def test_comparison_draws_its_figures_by_name():
     found = reranking()
-    assert [len(found.plot(name).axes) for name in ("reranking", "curve", "differences")] == [
-        3,
-        1,
-        2,
-    ]
-    for name in ("reranking", "curve", "differences"):
-        assert found.plot(name).data.index.is_unique
+    drawn = [found.plot(name) for name in ("reranking", "curve", "differences")]
+    assert [len(one.axes) for one in drawn] == [3, 1, 2]
+    assert all(one.data.index.is_unique for one in drawn)
     with pytest.raises(UnknownNameError, match="unknown figure 'tau'; valid: "):
         found.plot("tau")
     with pytest.raises(TypeError, match="no figure of a int"):

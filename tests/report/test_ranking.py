@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pandas as pd
 import pytest
-from drawings import accuracies, reranking
+from drawings import reranking
 
 from rebench.analysis import Paired, rerank
 from rebench.report.figures.ranking import (
@@ -16,7 +16,6 @@ from rebench.report.figures.ranking import (
     draw_reranking,
     draw_tau_matrix,
 )
-from rebench.report.figures.style import COLOURS
 
 SVG = ("svg",)
 
@@ -53,21 +52,9 @@ def test_reranking_saves_accuracies_tau_noise_and_gaps(found, tmp_path):
         np.testing.assert_allclose(drawn["y"], shares)
 
 
-def test_head_to_head_saves_the_differences(found, tmp_path):
-    draw_head_to_head(found).save(tmp_path / "figure8", formats=SVG)
-    assert _data(tmp_path / "figure8")["difference"]["y"].sum() == 60
-
-
 @pytest.mark.parametrize(("n", "seeds"), [(3, 3), (12, 1)])
 def test_few_cells_and_single_seeds_still_draw(n, seeds, tmp_path):
-    found = rerank(
-        Paired.of(
-            accuracies("benchmark", n, seeds=seeds), accuracies("topology", n, seeds=seeds, seed=1)
-        ),
-        dataset="digits",
-        draws=20,
-        rng=np.random.default_rng(0),
-    )
+    found = reranking(n, seeds=seeds)
     for name, draw in (("4", draw_reranking), ("8", draw_head_to_head)):
         assert draw(found).save(tmp_path / name, formats=SVG)
 
@@ -82,6 +69,7 @@ def test_histogram_of_differences_has_a_bin_for_eight_cells(n, bins):
     np.testing.assert_allclose(ends, edges)
     saved = figure.data[figure.data["series"] == "difference"]
     assert saved["x"].tolist() == ends[:-1].tolist()
+    assert saved["y"].tolist() == counts.tolist()
     zero, mean = (line.get_xdata() for line in figure.axes[1].lines)
     row = found.improvement
     assert (*zero, *mean) == (0, 0, row["difference"], row["difference"])
@@ -89,8 +77,6 @@ def test_histogram_of_differences_has_a_bin_for_eight_cells(n, bins):
     # A polygon before matplotlib 3.9, a rectangle since.
     box = span.get_patch_transform().transform_path(span.get_path()).get_extents()
     assert (box.x0, box.x1) == (row["low"], row["high"])
-    assert [patch.get_alpha() for patch in figure.axes[1].patches] == [0.75, 0.35]
-    assert figure.get_size_inches().tolist() == [3.3, 1.9]
     assert figure.axes[1].lines[1].get_label() == f"mean {row['difference']:+.2f}"
 
 
@@ -113,8 +99,6 @@ def test_cells_are_shown_but_for_the_worst_two_percent_of_many(n, share):
     assert axes.get_xlabel() == "benchmark (%)"
     assert axes.get_xticks().tolist() == axes.get_yticks().tolist()
     assert axes.get_ylabel() == "topology(b…_lr=0.46) (%)"
-    points = axes.lines[0]
-    assert (points.get_markersize(), points.get_alpha(), points.get_rasterized()) == (6, 0.7, False)
 
 
 def test_equal_accuracies_have_room_around_them():
@@ -155,8 +139,6 @@ def test_curve_of_tau_goes_from_all_cells_to_the_best():
         assert path.get_extents().y0 == pytest.approx(curve[f"{name}_low"].min())
         assert path.get_extents().y1 == pytest.approx(curve[f"{name}_high"].max())
     assert (noise.get_linestyle(), tau.get_linestyle()) == ("--", "-")
-    assert [band.get_alpha() for band in axes.collections] == [0.3, 0.2]
-    assert (noise.get_color(), tau.get_color()) == ("#8a8a8a", COLOURS[1])
     assert (axes.get_xscale(), axes.get_xlabel()) == ("log", "K: top K % of the cells by benchmark")
     assert [text.get_text() for text in axes.get_legend().get_texts()] == [
         "seed tau", "tau of topology(base_lr=0.46)"
