@@ -28,7 +28,7 @@ from numpy.typing import ArrayLike
 from cells.classes import trainable_networks
 from cells.paths import depth_array
 from cells.table import space_ops
-from rebench.analysis.choices import TOP_PERCENT, Selection
+from rebench.analysis.choices import TOP_PERCENT
 from rebench.analysis.concordance import Floats, Ints, tau_curves
 from rebench.analysis.seed_noise import Rng
 from rebench.errors import InputError
@@ -100,12 +100,11 @@ def equal_cell_tau(
     top_percent: Sequence[float] = TOP_PERCENT,
     *,
     second: ArrayLike | None = None,
-    by: Selection = "benchmark",
     draws: int = _DRAWS,
     groups: int = _GROUPS,
     rng: Rng = None,
 ) -> pd.DataFrame:
-    """Estimate seed tau among the top K % of the cells that have an equal cell.
+    """Estimate seed tau among the top K %, by their own runs, of the cells with an equal cell.
 
     The interval is a jackknife over groups of classes (Student's t; degrees of freedom: groups
     minus 1), since the cells of a class have the same true accuracy.
@@ -116,8 +115,6 @@ def equal_cell_tau(
         equal: the cells that have an equal cell.
         top_percent: the values of K.
         second: [cells] the accuracies of partners, for example of another seed; `values` if None.
-        by: the run that selects the top K %: of the cell (``benchmark``), of its partner
-            (``retrained``), or of either.
         draws: number of random pairings.
         groups: number of groups of the jackknife.
         rng: source of the pairings and of the groups.
@@ -144,7 +141,7 @@ def equal_cell_tau(
     paired = np.stack([others[kept.rows][partners(kept.classes, rng)] for _ in range(draws)])
 
     def tau(rows: Ints | slice) -> tuple[Floats, Ints]:
-        found, taken = tau_curves(first[None, rows], paired[:, rows], top_percent, by=by)
+        found, taken = tau_curves(first[None, rows], paired[:, rows], top_percent)
         return found.mean(axis=0), taken[0]
 
     whole, n_cells = tau(slice(None))

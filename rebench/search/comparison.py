@@ -493,11 +493,11 @@ def _swaps(first: Comparison, second: Comparison) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
-def win_probability(first: Floats, second: Floats, level: float = 0.95) -> Estimate:
+def win_probability(first: Floats, second: Floats) -> Estimate:
     """Return the probability that a value of `first` exceeds a value of `second`; ties count half.
 
-    The estimate is the Mann-Whitney statistic over all pairs. Its interval follows DeLong et al.
-    (Biometrics 1988) on the logit scale. If one sample wins every pair, the bound is the exact
+    The estimate is the Mann-Whitney statistic over all pairs. Its 95 % interval follows DeLong et
+    al. (Biometrics 1988) on the logit scale. If one sample wins every pair, the bound is the exact
     binomial bound for the smaller sample.
     """
     n, m = len(first), len(second)
@@ -509,12 +509,12 @@ def win_probability(first: Floats, second: Floats, level: float = 0.95) -> Estim
     chance = float(of_first.mean())
     fewest = min(n, m)
     if chance in (0.0, 1.0):
-        exact = float(((1 - level) / 2) ** (1 / fewest))
+        exact = float((_LEVEL / 2) ** (1 / fewest))
         return Estimate(chance, exact, 1.0) if chance else Estimate(chance, 0.0, 1 - exact)
     if fewest < 2:
         return Estimate(chance, 0.0, 1.0)
     error = np.sqrt(of_first.var(ddof=1) / n + of_second.var(ddof=1) / m)
-    reach = stats.norm.ppf((1 + level) / 2) * error / (chance * (1 - chance))
+    reach = stats.norm.ppf(1 - _LEVEL / 2) * error / (chance * (1 - chance))
     logit = np.log(chance / (1 - chance))
     low, high = 1 / (1 + np.exp(-(logit - reach))), 1 / (1 + np.exp(-(logit + reach)))
     return Estimate(chance, float(low), float(high))
@@ -537,13 +537,13 @@ def friedman_p_value(scores: Floats) -> float:
     return float(stats.friedmanchisquare(*scores.T).pvalue)
 
 
-def critical_difference(algorithms: int, blocks: int, alpha: float = 0.05) -> float:
+def critical_difference(algorithms: int, blocks: int) -> float:
     """Return Nemenyi's critical difference of average ranks (Demsar, JMLR 2006, section 3.2.2).
 
-    A smaller difference of average ranks over `blocks` is not significant. The result is 0 for one
-    algorithm.
+    A smaller difference of average ranks over `blocks` is not significant at 5 %. The result is 0
+    for one algorithm.
     """
     if algorithms < 2:
         return 0.0
-    quantile = float(stats.studentized_range.ppf(1 - alpha, algorithms, np.inf)) / np.sqrt(2)
+    quantile = float(stats.studentized_range.ppf(1 - _LEVEL, algorithms, np.inf)) / np.sqrt(2)
     return float(quantile * np.sqrt(algorithms * (algorithms + 1) / (6 * blocks)))
