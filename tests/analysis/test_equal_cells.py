@@ -54,16 +54,6 @@ def test_partners_are_other_cells_of_the_class_each_once(whole):
     assert np.bincount(own).tolist() == [1] * len(own)
 
 
-def test_every_other_cell_is_a_partner_equally_often():
-    classes = np.array([1, 0, 1, 1, 0])
-    drawn = np.array([partners(classes, seed) for seed in range(3000)])
-    assert (drawn[:, 1] == 4).all()
-    assert (drawn[:, 4] == 1).all()
-    for cell, others in ((0, (2, 3)), (2, (0, 3)), (3, (0, 2))):
-        share = [(drawn[:, cell] == other).mean() for other in others]
-        assert share == pytest.approx([0.5, 0.5], abs=0.03)  # 3 standard errors
-
-
 def test_tau_is_the_mean_over_all_pairings_by_scipy():
     equal = in_classes([4, 4, 2])
     values = np.random.default_rng(1).normal(size=10) + 0.7 * equal.classes

@@ -53,22 +53,15 @@ def test_curve_holds_agreement_and_noise_side_by_side():
 
 
 @pytest.mark.parametrize(
-    ("n", "seeds", "change", "words"),
+    ("n", "seeds", "words"),
     [
-        (80, (3, 3), 0.0, "No difference was detected. Top 100 %: tau = 0."),
-        (80, (3, 3), 2.0, "The rankings differ by more than seeds explain. Top 100 %: tau = 0."),
-        (
-            80,
-            (3, 1),
-            2.0,
-            "topology is no noisier than benchmark. To check this, give a table of topology",
-        ),
-        (80, (1, 1), 2.0, "both tables have one value per cell. Top 100 %: tau = 0."),
-        (5, (3, 3), 0.0, "5 cells in common and 10 are needed"),
+        (80, (3, 1), "topology is no noisier than benchmark. To check this, give a table of topol"),
+        (80, (1, 1), "both tables have one value per cell. Top 100 %: tau = 0."),
+        (5, (3, 3), "5 cells in common and 10 are needed"),
     ],
 )
-def test_verdict_says_what_the_test_found(n, seeds, change, words):
-    assert words in _rerank(_pair(n, seeds, change)).sentence
+def test_verdict_on_few_runs_says_what_is_lacking(n, seeds, words):
+    assert words in _rerank(_pair(n, seeds, 2.0)).sentence
 
 
 def test_verdict_has_claim_numbers_interval_p_and_scope():
