@@ -33,15 +33,11 @@ def folder(tmp_path_factory):
     return folder
 
 
-def _against_published(folder):
+@pytest.fixture(scope="module")
+def found(folder):
     published = folder / "published.parquet"
     chosen = Choices(draws=30, recipes=["topology"], against="benchmark", published=published)
     return studied(folder, chosen)
-
-
-@pytest.fixture(scope="module")
-def found(folder):
-    return _against_published(folder)
 
 
 @pytest.fixture(scope="module")
