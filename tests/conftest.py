@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -53,3 +54,22 @@ def real_data() -> Path:
     if folder is None:
         pytest.skip("REBENCH_SHARED_DATA is not set")
     return folder
+
+
+@pytest.fixture
+def stand_in(tmp_path, monkeypatch) -> Callable[[str, str], None]:
+    """A function that replaces a command by a shell script.
+
+    In the script, ``$here`` is the folder of the script.
+    """
+    folder = tmp_path / "slurm"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+    for name in [name for name in os.environ if name.startswith("SLURM")]:
+        monkeypatch.delenv(name)
+
+    def put(name: str, script: str) -> None:
+        (folder / name).write_text(f"#!/bin/sh\nhere={folder}\n{script}\n")
+        (folder / name).chmod(0o755)
+
+    return put

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import os
 import shutil
 import subprocess
 import sys
 import unittest.mock
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -76,3 +79,31 @@ def run_here(
     ):
         code = main(words)
     return subprocess.CompletedProcess(words, code, out.getvalue(), err.getvalue())
+
+
+def json_of(*arguments: object) -> Any:
+    """Return the page that a rebench command prints with ``--json``; the command must succeed."""
+    done = run_here(*arguments, "--json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def refusal_of(*arguments: object, code: int = 2) -> str:
+    """Return the only line that a rebench command prints if it refuses, with this exit code."""
+    done = run_here(*arguments)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (code, "", 1), done.stderr
+    return done.stderr
+
+
+@contextlib.contextmanager
+def small_disk(folder: Path, options: str) -> Iterator[Path]:
+    """Mount a disk of its own at a folder, with options of tmpfs; skip the test without rights."""
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)]
+    mounted = subprocess.run(mount, capture_output=True, text=True, check=False)
+    if mounted.returncode:
+        pytest.skip(f"cannot mount a tmpfs: {mounted.stderr.strip() or 'not root'}")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)

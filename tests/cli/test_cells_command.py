@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 import pandas as pd
 import pytest
+from support import json_of
 
 from cells import SPACE_SIZE, Cell
 from rebench.cell_space import cell_facts, space
@@ -25,13 +24,11 @@ def test_show_marks_dead_edges_and_takes_strings(capsys):
     assert capsys.readouterr().out.count("(dead)") == 2
 
 
-def test_show_as_json_is_one_object(capsys):
-    assert main(["cells", "show", "1_01_001", "--json"]) == 0
-    facts = json.loads(capsys.readouterr().out)
+def test_show_as_json_is_one_object():
+    facts = json_of("cells", "show", "1_01_001")
     assert (facts["index"], facts["lr_multiplier"], facts["network_paths"]) == (25, 1.0, "4")
     assert facts["in_degree_source"] == "1;1;1;1;1"
-    assert main(["cells", "show", "0_00_000", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["lr_multiplier"] is None
+    assert json_of("cells", "show", "0_00_000")["lr_multiplier"] is None
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])

@@ -14,6 +14,7 @@ from foreign_files import bench12, codes, write_nas_hpo_bench
 from generated_tables import synthetic_frame
 from nats_bench import create as nats_create
 from nats_folder import make_folder
+from support import json_of
 
 import rebench.cli.tables
 from cells import Cell
@@ -37,11 +38,6 @@ def run(tmp_path_factory) -> Path:
     return folder
 
 
-def _rows(capsys, *arguments: str) -> list[dict]:
-    assert main([*arguments, "--json"]) == 0
-    return json.loads(capsys.readouterr().out)
-
-
 def test_ingest_writes_a_table_and_says_what_is_missing(tmp_path, capsys, monkeypatch):
     folder = make_folder(tmp_path / "simple", [7, 200])
     out = str(tmp_path / "t.parquet")
@@ -58,11 +54,11 @@ def test_ingest_writes_a_table_and_says_what_is_missing(tmp_path, capsys, monkey
     assert (tmp_path / "t.curves.parquet").is_file()
     assert "15623 of the 15625 cells" in capsys.readouterr().err
     again = ["--jobs", "1", "--no-curves", "--force"]
-    (row,) = _rows(capsys, "table", "ingest", str(folder), "--out", out, *again)
+    (row,) = json_of("table", "ingest", str(folder), "--out", out, *again)
     assert (row["cells"], row["missing"], row["curves"]) == (2, 15623, None)
 
 
-def test_ingest_reads_fractions_and_means(tmp_path, capsys):
+def test_ingest_reads_fractions_and_means(tmp_path):
     (tmp_path / "means.csv").write_text("index,cifar10_ori_test\n11,0.916\n12,0.5\n")
     words = ["table", "ingest", str(tmp_path / "means.csv"), "--fractions", "--epochs", "12"]
     assert main([*words, "--out", str(tmp_path / "t.parquet")]) == 0
@@ -78,7 +74,7 @@ def test_ingest_of_a_learning_rate_surface_prints_its_counts_and_answers_its_que
     words = ["table", "ingest", str(tmp_path / "x"), "--surface", "nas-hpo-bench-ii", "--out", out]
     # 2 batch sizes, 8 learning rates, 3 seeds, 3 splits.
     cells, rows = len(hashes), len(hashes) * 2 * 8 * 3 * 3
-    assert _rows(capsys, *words) == [
+    assert json_of(*words) == [
         {"table": out, "curves": None, "cells": cells, "missing": 15625 - cells, "rows": rows}
     ]
     assert ask([out, "--where", "batch_size=256", "--draws", "20", "--json"]) == 0
@@ -89,57 +85,37 @@ def test_ingest_of_a_learning_rate_surface_prints_its_counts_and_answers_its_que
     assert gains["best single rate", "0.1 for all", 100] == pytest.approx(2.0, abs=0.3)
 
 
-def test_query_of_all_lists_every_group_of_a_cell(published, capsys):
-    rows = _rows(capsys, "query", str(published), "11", "--all")
+def test_query_of_all_lists_every_group_of_a_cell(published):
+    rows = json_of("query", str(published), "11", "--all")
     table = open_table(published)
     assert [(row["dataset"], row["split"], row["epochs"]) for row in rows] == list(table.keys)
     test = next(row for row in rows if row["split"] == "ori-test" and row["epochs"] == 200)
     assert test["n"] == 3
-    by_string = _rows(capsys, "query", str(published), str(Cell.from_index(11)), "--all")
+    by_string = json_of("query", str(published), str(Cell.from_index(11)), "--all")
     assert by_string == rows
 
 
-def test_query_compares_retrained_with_published(published, run, capsys):
-    rows = _rows(
-        capsys, "query", str(run), "11", "--dataset", "cifar100", "--published", str(published)
-    )
+def test_query_compares_retrained_with_published(published, run):
+    rows = json_of("query", str(run), "11", "--dataset", "cifar100", "--published", str(published))
     before, after = (open_table(path).query(11, "cifar100") for path in (published, run))
     assert [row["accuracy"] for row in rows] == ["published", "retrained", "difference"]
     assert rows[2]["mean"] == pytest.approx(after.mean - before.mean)
+    assert rows[2]["table"] == f"{rows[1]['table']} minus {rows[0]['table']}"
     assert rows[2]["low"] < rows[2]["mean"] < rows[2]["high"]
     assert (rows[0]["rank"], rows[0]["of"], rows[0]["common_cells"]) == (before.rank, 20, 3)
     assert rows[1]["per_seed"].keys() == {"777", "888", "999"}
 
 
-def test_query_shows_all_recipes_and_the_published_table(published, tmp_path, capsys):
+def test_query_shows_all_recipes_and_the_published_table(published, tmp_path):
     """One row per recipe, with the run's baseline, and last the row of the published table."""
     rows = [synthetic_frame(seed, cells=(11, 12)).assign(recipe=name)
             for seed, name in enumerate(("nb201", "topology"))]  # fmt: skip
     pd.concat(rows).to_csv(tmp_path / "mine.csv", index=False)
-    found = _rows(capsys, "query", f"{tmp_path / 'mine.csv'}", "11", "--published", str(published))
+    found = json_of("query", f"{tmp_path / 'mine.csv'}", "11", "--published", str(published))
     assert {row["recipe"] for row in found[:2]} == {"nb201", "topology"}
     assert [row["recipe"] for row in found[2:]] == ["nats"]
     expected = open_table(published).query(11, "cifar10").mean
     assert found[2]["mean"] == pytest.approx(expected)
-
-
-def test_query_names_tables_by_file_and_seeds_by_column(published, tmp_path, capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "80")
-    for seed, name in enumerate(("mine", "theirs")):
-        synthetic_frame(seed, cells=(11, 12)).to_csv(tmp_path / f"{name}.csv", index=False)
-    mine, theirs = (str(tmp_path / f"{name}.csv") for name in ("mine", "theirs"))
-    assert main(["query", mine, "11"]) == 0
-    alone = capsys.readouterr().out
-    assert alone.splitlines()[1].split()[:4] == ["table", "777", "888", "999"]
-    assert main(["query", mine, "11", "--published", theirs]) == 0
-    both = capsys.readouterr().out
-    first = [line.split()[0] for line in both.splitlines() if "." in line]
-    assert first[:3] == ["theirs", "mine", "difference"]
-    assert "published" not in alone + both
-    [row, *_] = _rows(capsys, "query", mine, "11")
-    assert row["accuracy"] == "given"
-    [*_, row] = _rows(capsys, "query", mine, "11", "--published", theirs)
-    assert row["table"] == "mine minus theirs"
 
 
 @pytest.fixture
@@ -233,11 +209,6 @@ def test_query_shows_seeds_means_and_ranks(words: str, expected: str, capsys):
     assert shown == inspect.cleandoc(expected).splitlines()
 
 
-def test_query_of_one_table_has_no_common_rank(published, capsys):
-    (row,) = _rows(capsys, "query", str(published), "11")
-    assert (row["accuracy"], row["rank_in_common"]) == ("published", None)
-
-
 def test_query_answers_sql(published, run, capsys):
     pytest.importorskip("duckdb")
     text = (
@@ -245,7 +216,7 @@ def test_query_answers_sql(published, run, capsys):
         "USING (index, dataset, split, epochs, seed) WHERE dataset = 'cifar10' AND split = "
         "'ori-test' GROUP BY r.index ORDER BY r.index"
     )
-    rows = _rows(capsys, "query", str(run), "--published", str(published), "--sql", text)
+    rows = json_of("query", str(run), "--published", str(published), "--sql", text)
     tables = [open_table(path) for path in (run, published)]
     expected = [
         tables[0].accuracy(i, "cifar10") - tables[1].accuracy(i, "cifar10") for i in (11, 12, 13)
@@ -269,9 +240,9 @@ def test_sql_without_duckdb_says_what_to_install(run, capsys, monkeypatch):
     assert "nas-rebench[sql]" in capsys.readouterr().err
 
 
-def test_export_writes_a_folder_that_the_package_opens(published, run, tmp_path, capsys):
+def test_export_writes_a_folder_that_the_package_opens(published, run, tmp_path):
     out = str(tmp_path / "out")
-    (row,) = _rows(capsys, "export", "nats", str(run), "--out", out, "--published", str(published))
+    (row,) = json_of("export", "nats", str(run), "--out", out, "--published", str(published))
     assert row["cells"] == 20
     api = nats_create(out, "tss", fast_mode=True, verbose=False)
     for index, source in ((11, run), (5, published)):
@@ -288,7 +259,7 @@ def test_export_writes_a_csv_that_ingests_to_the_same_table(published, tmp_path,
     assert again.means("cifar100").equals(first.means("cifar100"))
     other = str(tmp_path / "out.parquet")
     capsys.readouterr()
-    (row,) = _rows(capsys, "export", "table", str(published), "--out", other)
+    (row,) = json_of("export", "table", str(published), "--out", other)
     assert row == {"out": other, "rows": len(first.frame())}
     assert open_table(other).means("cifar100").equals(first.means("cifar100"))
     assert main(["export", "table", str(published), "--out", str(tmp_path / "x.txt")]) == 2

@@ -9,6 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from report_tables import run_table
+from support import json_of
 
 import rebench.report
 from rebench.analysis import Study, compare
@@ -82,8 +83,7 @@ def test_two_tables_are_printed_row_by_row_with_the_verdict(table: str, monkeypa
     assert [row.split()[:2] for row in rows] == [["100", "40"], ["50", "20"]]
     assert legend.endswith("No tau at K = 10: fewer than 10 cells, or all tied.")
     assert verdict == found.sentence
-    assert main(["rank", *both, "--draws", "20", "--top", "100,50,10", "--json"]) == 0
-    shown = pd.DataFrame(json.loads(capsys.readouterr().out))
+    shown = pd.DataFrame(json_of("rank", *both, "--draws", "20", "--top", "100,50,10"))
     names = ["top_percent", "tau", "seed_tau", "drop", "p_value"]
     expected = found.frame()[names].round(4)
     pd.testing.assert_frame_equal(shown[names], expected, check_dtype=False)
@@ -107,8 +107,7 @@ def test_formats_hold_the_same_comparisons(table: str, capsys):
         assert main([*words, "--format", name]) == 0
         shown[name] = capsys.readouterr().out
     rows = json.loads(shown["json"])
-    assert main([*words, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == rows
+    assert json_of(*words) == rows
     read = pd.read_csv(io.StringIO(shown["csv"]))
     pd.testing.assert_frame_equal(read, pd.DataFrame(rows), check_dtype=False)
     first = [f"{rows[0][name]:.2f}" for name in ("tau", "seed_tau", "drop")]
@@ -147,8 +146,7 @@ def test_different_data_sets_are_compared_on_request(table: str, capsys):
     assert "cifar10; other" in message
     assert "cifar100" in message
     assert "--against-dataset" in message
-    assert main([*both, "--against-dataset", "cifar100", "--json"]) == 0
-    [row] = json.loads(capsys.readouterr().out)
+    [row] = json_of(*both, "--against-dataset", "cifar100")
     assert row["dataset"] == "cifar100 against cifar10"
     assert main(["rank", table, "--against-dataset", "cifar100"]) == 2
     assert "name two tables" in capsys.readouterr().err

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import math
 
 import numpy as np
 import pytest
+from support import json_of
 
 from rebench.analysis import Accuracies, rank_intervals, read_accuracies, reliability
 from rebench.analysis.ranks import mean_half_width
@@ -26,18 +26,16 @@ def test_rank_of_one_recipe_shows_seed_tau(capsys):
         ["50", "31", "0.147"],
     ]
     assert "37 of 60 cells cannot be separated from the best (95 %)" in " ".join(shown[4:])
-    assert main([*words, "--json"]) == 0
-    rows = json.loads(capsys.readouterr().out)
+    rows = json_of(*words)
     known = reliability("mini@fixed", draws=20, top_percent=(100, 50, 1))
     assert [row["may_be_best"] for row in rows] == [known.may_be_best] * 3 == [37] * 3
     assert rows[0]["seed_tau_low"] == round(known.frame()["seed_tau_low"][0], 4)
     assert rows[2]["seed_tau"] is None
 
 
-def test_rank_of_the_benchmark_uses_the_split_with_runs(capsys):
+def test_rank_of_the_benchmark_uses_the_split_with_runs():
     """All data sets with runs are shown; `cifar10` has only means."""
-    assert main(["rank", "nb201", "--draws", "0", "--top", "100", "--json"]) == 0
-    rows = json.loads(capsys.readouterr().out)
+    rows = json_of("rank", "nb201", "--draws", "0", "--top", "100")
     assert [(row["dataset"], row["split"], row["may_be_best"]) for row in rows] == [
         ("ImageNet16-120", "x-valid", 491),
         ("cifar10-valid", "x-valid", 234),
@@ -73,8 +71,7 @@ def test_a_cell_has_an_interval_of_its_rank(monkeypatch: pytest.MonkeyPatch, cap
     shown = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert shown[1].endswith("rank rank 95 % may be the best cells in the ranking")
     assert shown[2].endswith("14144 13761 to 14367 no 15625")
-    assert main(["query", "mini", "12384", "--json"]) == 0
-    rows = {row["recipe"]: row for row in json.loads(capsys.readouterr().out)}
+    rows = {row["recipe"]: row for row in json_of("query", "mini", "12384")}
     table = open_table("mini@fixed").frame()
     accuracies = read_accuracies(table, dataset="cifar10-jpeg16", split="ori-test")
     expected = rank_intervals(accuracies).loc[12384]
@@ -84,10 +81,9 @@ def test_a_cell_has_an_interval_of_its_rank(monkeypatch: pytest.MonkeyPatch, cap
     assert rows["fixed"]["may_be_best"] is True
 
 
-def test_intervals_of_a_mean_and_of_a_rank_have_the_noise_of_similar_cells(capsys):
+def test_intervals_of_a_mean_and_of_a_rank_have_the_noise_of_similar_cells():
     """Two runs of cell 10676 differ by 1.16: Student's interval is 6 times as wide."""
-    assert main(["query", "nb201", "10676", "--dataset", "cifar100", "--json"]) == 0
-    [row] = json.loads(capsys.readouterr().out)
+    [row] = json_of("query", "nb201", "10676", "--dataset", "cifar100")
     rows = open_table("nb201").frame(dataset="cifar100", split="x-valid")
     runs = rows.pivot(index="index", columns="seed", values="accuracy")
     near = runs.iloc[runs.mean(axis=1).sub(row["mean"]).abs().argsort()[:200]]
@@ -96,9 +92,10 @@ def test_intervals_of_a_mean_and_of_a_rank_have_the_noise_of_similar_cells(capsy
     assert row["mean"] - row["low"] == pytest.approx(row["high"] - row["mean"])
 
 
-def test_a_difference_has_the_noise_of_both_tables(capsys):
-    assert main(["query", "mini@topology", "1696", "--published", "mini@fixed", "--json"]) == 0
-    first, second, difference = json.loads(capsys.readouterr().out)
+def test_a_difference_has_the_noise_of_both_tables():
+    first, second, difference = json_of(
+        "query", "mini@topology", "1696", "--published", "mini@fixed"
+    )
     halves = [row["high"] - row["mean"] for row in (first, second)]
     assert difference["high"] - difference["mean"] == pytest.approx(math.hypot(*halves))
     assert difference["mean"] - difference["low"] == pytest.approx(math.hypot(*halves))
@@ -113,8 +110,7 @@ def test_a_cell_that_diverged_once_has_an_interval_of_its_own_runs():
 
 
 def test_a_table_without_seeds_has_no_rank_intervals(capsys):
-    assert main(["query", "nb201", "1696", "--dataset", "cifar10", "--json"]) == 0
-    [row] = json.loads(capsys.readouterr().out)
+    [row] = json_of("query", "nb201", "1696", "--dataset", "cifar10")
     assert (row["rank"], row["rank_low"], row["may_be_best"]) == (14195, None, None)
     assert main(["query", "nb201", "1696", "--dataset", "cifar10"]) == 0
     assert "nb201: no 95 % intervals, because each cell has one value" in (capsys.readouterr().err)

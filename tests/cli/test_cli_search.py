@@ -1,36 +1,18 @@
 """The commands as a user types them."""
 
 import contextlib
-import io
-import json
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from generated_tables import synthetic_frame
+from support import json_of, run_here
 
 import rebench.cli.search
-from rebench.cli.app import main
 from rebench.search import Budget, replay, search_table
 from rebench.tables import open_table, write_table
-
-
-@dataclass(frozen=True)
-class Done:
-    returncode: int
-    stdout: str
-    stderr: str
-
-
-def _rebench(*arguments: object) -> Done:
-    """Run a command in this process: importing its libraries once is enough."""
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        code = main(["search", *map(str, arguments)])
-    return Done(code, out.getvalue(), err.getvalue())
 
 
 @pytest.fixture(scope="module")
@@ -57,38 +39,24 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_list_names_every_algorithm():
     names = {"random", "rea", "local", "reinforce", "hyperband", "bohb", "predictor"}
-    assert names <= {row["algorithm"] for row in json.loads(_rebench("list", "--json").stdout)}
+    assert names <= {row["algorithm"] for row in json_of("search", "list")}
 
 
 def test_table_of_one_data_set_is_searched_on_it(tmp_path: Path):
     frame = synthetic_frame(0, cells=range(60), datasets=["cifar100"])
     write_table(tmp_path / "own.parquet", frame, name="own", origin="generated")
-    done = _rebench("run", "random", tmp_path / "own.parquet", "--evaluations", 5, "--json")
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["notes"][0].startswith("cifar100, 60 cells")
-
-
-def test_run_prints_answers_and_the_protocol(published: Path):
-    done = _rebench("run", "rea", published, "--repeats", 3, "--evaluations", 40, "--json")
-    assert done.returncode == 0, done.stderr
-    printed = json.loads(done.stdout)
-    assert [row["run"] for row in printed["answers"]] == [0, 1, 2]
-    assert all(row["evaluations"] == 40 for row in printed["answers"])
-    mean = np.mean([row["accuracy"] for row in printed["answers"]])
-    assert printed["summary"][0]["mean"] == pytest.approx(mean, abs=1e-3)
-    assert "cifar10-valid x-valid after 12 epochs" in printed["notes"][0]
+    printed = json_of("search", "run", "random", tmp_path / "own.parquet", "--evaluations", 5)
+    assert printed["notes"][0].startswith("cifar100, 60 cells")
 
 
 def test_compare_of_two_tables_prints_how_they_rank_the_algorithms(
     published: Path, run_folder: Path, tmp_path: Path
 ):
-    done = _rebench(
-        "compare", published, f"{run_folder}@topology", "--algorithm", "random",
+    printed = json_of(
+        "search", "compare", published, f"{run_folder}@topology", "--algorithm", "random",
         "--algorithm", "rea", "--algorithm", "local", "--repeats", 20, "--reruns", 2,
-        "--out", tmp_path / "figure", "--json",
+        "--out", tmp_path / "figure",
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    printed = json.loads(done.stdout)
     assert len(printed["ranking_of_the_algorithms"]) == 3
     assert {row["table"] for row in printed["final_test_accuracy"]} == {
         "published",
@@ -109,12 +77,10 @@ def test_compare_of_two_tables_prints_how_they_rank_the_algorithms(
 def test_compare_searches_a_retrained_sample_on_the_published_signal(
     published: Path, run_folder: Path
 ):
-    done = _rebench(
-        "compare", f"{run_folder}@nb201", "--signal", published, "--epochs", 12,
-        "--algorithm", "rea", "--repeats", 5, "--json",
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    note = json.loads(done.stdout)["notes"][0]
+    [note, *_] = json_of(
+        "search", "compare", f"{run_folder}@nb201", "--signal", published, "--epochs", 12,
+        "--algorithm", "rea", "--repeats", 5,
+    )["notes"]  # fmt: skip
     assert "x-valid after 12 epochs of published" in note
     assert "simulated GPU-seconds" in note
 
@@ -129,24 +95,24 @@ def test_compare_searches_a_retrained_sample_on_the_published_signal(
     ],
 )
 def test_search_uses_the_requested_signal(words: tuple[object, ...], said: str, published: Path):
-    done = _rebench("run", "random", published, "--evaluations", 5, "--json", *words)
-    assert said in json.loads(done.stdout)["notes"][0]
+    printed = json_of("search", "run", "random", published, "--evaluations", 5, *words)
+    assert said in printed["notes"][0]
 
 
 def test_times_of_another_table_are_the_clock(published: Path, run_folder: Path):
-    words = ("run", "random", f"{run_folder}@nb201", "--json")
+    words = ("search", "run", "random", f"{run_folder}@nb201")
     clocks = [
-        json.loads(_rebench(*words, *more).stdout)["notes"][0].rpartition("clock: ")[2]
+        json_of(*words, *more)["notes"][0].rpartition("clock: ")[2]
         for more in ((), ("--times", published))
     ]
     assert clocks == ["evaluations (no times in it)", "simulated GPU-seconds"]
-    missing = _rebench("run", "random", published, "--fidelity", "curve")
+    missing = run_here("search", "run", "random", published, "--fidelity", "curve")
     assert "no file of curves" in missing.stderr
 
 
 def test_answers_are_those_of_the_replayed_runs(published: Path):
-    words = ("run", "rea", published, "--repeats", 2, "--seconds", 5000, "--seed", 3, "--json")
-    printed = json.loads(_rebench(*words).stdout)
+    words = ("run", "rea", published, "--repeats", 2, "--seconds", 5000, "--seed", 3)
+    printed = json_of("search", *words)
     table = search_table(open_table(published), "cifar10")
     expected = []
     for number in (0, 1):
@@ -163,6 +129,8 @@ def test_answers_are_those_of_the_replayed_runs(published: Path):
             }
         )
     assert printed["answers"] == expected
+    mean = np.mean([row["accuracy"] for row in printed["answers"]])
+    assert printed["summary"][0]["mean"] == pytest.approx(mean, abs=1e-3)
     assert printed["notes"][1] == "budget: 5,000 simulated seconds"
 
 
@@ -187,13 +155,13 @@ def test_progress_counts_every_search(
     monkeypatch.setattr(rebench.cli.search, "progress", progress)
     typed = [str(word).replace("TABLE", str(published)) for word in words]
     typed = [word.replace("RUN", str(run_folder)) for word in typed]
-    assert _rebench(*typed, "--evaluations", 5).returncode == 0
+    assert run_here("search", *typed, "--evaluations", 5).returncode == 0
     assert told == [("searches", searches)]
     assert moves == [{"advance": 1}] * searches
 
 
 def test_compare_prints_tables_and_the_budget(published: Path):
-    done = _rebench("compare", published, "--algorithm", "random", "--repeats", 5)
+    done = run_here("search", "compare", published, "--algorithm", "random", "--repeats", 5)
     assert done.returncode == 0, done.stderr
     assert "Final test accuracy" in done.stdout
     assert "budget: 20,000 simulated seconds" in done.stdout
@@ -201,31 +169,28 @@ def test_compare_prints_tables_and_the_budget(published: Path):
 
 
 def test_compare_writes_a_table_for_a_paper_and_the_verdict_apart():
-    words = ("compare", "mini@fixed", "mini@topology", "--algorithm", "random", "--repeats", 2)
+    words = ("search", "compare", "mini@fixed", "mini@topology")
+    words += ("--algorithm", "random", "--repeats", 2)
     for name, begin in (("latex", "\\begin{table}"), ("md", "| table |"), ("csv", "table,")):
-        done = _rebench(*words, "--evaluations", 5, "--format", name)
+        done = run_here(*words, "--evaluations", 5, "--format", name)
         assert done.returncode == 0, done.stderr
         assert done.stdout.startswith(begin)
         assert "budget: 5 evaluations" in done.stderr
 
 
 def test_proxies_of_a_table(published: Path):
-    done = _rebench("proxies", published, "--json")
-    assert done.returncode == 0, done.stderr
-    rows = {row["proxy"]: row for row in json.loads(done.stdout)["proxies"]}
+    rows = {row["proxy"]: row for row in json_of("search", "proxies", published)["proxies"]}
     assert rows["params"]["n"] == 400
     assert rows["params"]["low"] < rows["params"]["spearman"] < rows["params"]["high"]
 
 
 def test_proxies_of_networks_follow_the_baselines(published: Path):
     """Real networks, small, on the embedded images."""
-    done = _rebench(
-        "proxies", published, "--proxy", "all", "--cells", 6, "--images", 8,
+    printed = json_of(
+        "search", "proxies", published, "--proxy", "all", "--cells", 6, "--images", 8,
         "--images-of", "digits", "--set", "skeleton.channels=4",
-        "--set", "skeleton.cells_per_stage=1", "--json",
+        "--set", "skeleton.cells_per_stage=1",
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    printed = json.loads(done.stdout)
     found = {row["proxy"]: row for row in printed["proxies"]}
     assert {"naswot", "synflow", "grad-norm", "snip", "params", "flops"} <= set(found)
     assert all(row["n"] == 6 for row in found.values())
@@ -236,8 +201,8 @@ def test_every_interval_has_its_own_heading(
     published: Path, run_folder: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("COLUMNS", "250")
-    done = _rebench(
-        "compare", published, f"{run_folder}@topology", "--algorithm", "random",
+    done = run_here(
+        "search", "compare", published, f"{run_folder}@topology", "--algorithm", "random",
         "--algorithm", "rea", "--repeats", 3, "--reruns", 2,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -89,11 +89,6 @@ def test_doctor_finds_what_is_installed_and_how_to_get_the_rest(tmp_path):
     assert findings["data: cifar10"].get == "rebench data fetch cifar10"
 
 
-def _program(folder: Path, name: str, script: str = "") -> None:
-    (folder / name).write_text(f"#!/bin/sh\n{script}\n")
-    (folder / name).chmod(0o755)
-
-
 @pytest.mark.parametrize(
     ("cuda", "advice"),
     [
@@ -101,24 +96,21 @@ def _program(folder: Path, name: str, script: str = "") -> None:
         ("12.4", "a driver for torch's CUDA 12.4, and a job that has a GPU"),
     ],
 )
-def test_a_driver_without_a_usable_gpu_names_the_wrong_part(cuda, advice, tmp_path, monkeypatch):
-    _program(tmp_path, "nvidia-smi")
-    monkeypatch.setenv("PATH", str(tmp_path))
+def test_a_driver_without_a_usable_gpu_names_the_wrong_part(cuda, advice, stand_in, monkeypatch):
+    stand_in("nvidia-smi", "")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(torch.version, "cuda", cuda)
     gpu = _found()["GPU"]
     assert (gpu.found, gpu.get) == (None, advice)
 
 
-def test_partitions_are_listed_once_each_by_name(tmp_path, monkeypatch):
-    _program(tmp_path, "sinfo", "printf '%s\\n' slow gpu long short slow big")
-    monkeypatch.setenv("PATH", str(tmp_path))
+def test_partitions_are_listed_once_each_by_name(stand_in):
+    stand_in("sinfo", "printf '%s\\n' slow gpu long short slow big")
     assert _found()["SLURM answers"].found == "partitions: big, gpu, long, short, slow"
 
 
-def test_a_controller_that_does_not_answer_is_quoted(tmp_path, monkeypatch):
-    _program(tmp_path, "sinfo", "echo 'Unable to contact slurm controller' >&2; exit 1")
-    monkeypatch.setenv("PATH", str(tmp_path))
+def test_a_controller_that_does_not_answer_is_quoted(stand_in):
+    stand_in("sinfo", "echo 'Unable to contact slurm controller' >&2; exit 1")
     slurm = _found()["SLURM answers"]
     assert slurm.found is None
     assert slurm.get.endswith("of the documentation (Unable to contact slurm controller)")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 import shlex
 from collections.abc import Iterator
@@ -71,25 +70,6 @@ def test_numbers_have_their_bounds_and_defaults():
                 kind = param.opts[0], least, most, default
                 found.setdefault(kind, []).append(name.replace(" ", "-"))
     assert {kind: " ".join(names) for kind, names in found.items()} == NUMBERS
-
-
-def test_an_omitted_option_has_the_default_of_the_function():
-    on = set()
-    for name, command in all_commands():
-        needed = [param for param in command.params if param.required]
-        words = ["weights" if param.name == "what" else "1" for param in needed]
-        typed = [[param.opts[0]] * param.opts[0].startswith("-") for param in needed]
-        words = [
-            word for name_of, value in zip(typed, words, strict=True) for word in (*name_of, value)
-        ]
-        given = command.make_context(name, words).params
-        for param in inspect.signature(command.callback).parameters.values():
-            if param.name in given and param.name not in {each.name for each in needed}:
-                default = () if given[param.name] == () else param.default
-                assert (name, param.name, given[param.name]) == (name, param.name, default)
-                assert type(given[param.name]) is type(default)
-                on |= {f"{name} {param.name}"} if default is True else set()
-    assert on == {"table ingest curves"}
 
 
 @pytest.mark.parametrize("name", [name for name, _ in all_commands()])
