@@ -1,7 +1,6 @@
 """Input of clusters: the script of each job, and the work of the job."""
 
 import json
-import math
 import os
 import pickle
 import shlex
@@ -13,13 +12,12 @@ import pytest
 from pydantic import ValidationError
 
 from rebench.errors import ClusterError, TooManyJobsError
-from rebench.launch.clusters import CLUSTERS, Array, cluster
+from rebench.launch.clusters import Array, cluster
 from rebench.launch.decide import Throttle
 from rebench.launch.journal import Chunk, Intent, JobSpec, Journal, Submission
 from rebench.launch.state import array_of
 from rebench.launch.task import Task
 from rebench.runs import SlurmOptions
-from rebench.runs.slurm_options import slurm_minutes
 
 JOB = JobSpec((("0123456789abcdef",),))
 
@@ -172,12 +170,6 @@ def test_job_that_submitit_requeues_itself_has_the_same_work_again():
     assert (again.function, again.args, again.kwargs) == (task, (), {})
 
 
-def test_every_cluster_answers_to_its_name():
-    assert {name: one.name for name, one in CLUSTERS.items()} == {
-        name: name for name in ("slurm", "local", "debug")
-    }
-
-
 def test_jobs_in_a_file_of_before_are_read_and_written_as_they_were():
     text = '{"name":"x.0","type_name":"","jobs":[[["a"],["b","c"]],[["d"]]]}'
     chunk = Chunk.model_validate_json(text)
@@ -194,16 +186,10 @@ def test_jobs_of_a_chunk_have_the_numbers_of_an_array_and_a_lone_one_has_its_own
     assert both.trials == [letter * 16 for letter in "abcd"]
 
 
-def test_array_is_throttled_and_waits_for_the_arrays_before_it():
-    assert _flags(100)["array"] == "0-99%64"
-    assert "dependency" not in _flags(100)
-    assert _flags(4, live={"12": 40, "34": 20})["array"] == "0-3%4"
-    assert _flags(5, live={"12": 40, "34": 20})["dependency"] == "afterany:12:34"
-
-
 def test_dependency_of_the_sweep_holds_as_well():
     options = {"array_parallelism": 1, "extra": {"dependency": "afterok:7"}}
-    assert _flags(1, live={"12": 1}, **options)["dependency"] == "afterok:7,afterany:12"
+    live = {"12": 40, "34": 20}
+    assert _flags(1, live=live, **options)["dependency"] == "afterok:7,afterany:12:34"
     assert _flags(1, **options)["dependency"] == "afterok:7"
 
 
@@ -241,21 +227,6 @@ def test_time_is_spelt_as_sbatch_takes_it(text, minutes):
     assert SlurmOptions(time=text).time_min == SlurmOptions(time_min=text).time_min == minutes
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("0:30", 0.5),
-        ("1:00", 1.0),
-        ("2:00:00", 120.0),
-        ("1-00:00:00", 1440.0),
-        ("infinite", math.inf),
-        ("INVALID", math.inf),
-    ],
-)
-def test_times_that_slurm_prints_are_minutes(text, expected):
-    assert slurm_minutes(text) == expected
-
-
 def test_set_up_may_be_a_lone_line():
     assert SlurmOptions(setup="module load cuda").setup == ["module load cuda"]
     assert "module load cuda" in _script(setup="module load cuda")
@@ -263,12 +234,7 @@ def test_set_up_may_be_a_lone_line():
 
 
 @pytest.mark.parametrize(
-    "wrong",
-    [
-        {"gres": "gpu:1", "gpus_per_task": 1},
-        {"mem_gb": 1, "mem_per_cpu": "1G"},
-        {"time": "tomorrow"},
-    ],
+    "wrong", [{"gres": "gpu:1", "gpus_per_task": 1}, {"mem_gb": 1, "mem_per_cpu": "1G"}]
 )
 def test_options_that_cannot_be_are_refused(wrong):
     with pytest.raises(ValidationError):

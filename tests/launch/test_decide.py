@@ -7,9 +7,9 @@ import pytest
 from rebench.errors import InputError
 from rebench.launch.clusters import JobView, Limits
 from rebench.launch.clusters.commands import QueuedJob
-from rebench.launch.decide import Order, Throttle, bad_nodes, cut, decide, named
+from rebench.launch.decide import Order, Throttle, bad_nodes, decide
 from rebench.launch.expansion import expand_spec
-from rebench.launch.journal import Intent, JobSpec
+from rebench.launch.journal import Intent
 from rebench.launch.liveness import JobState
 from rebench.launch.state import State
 from rebench.runs import Failure, TimeModel, parse_spec
@@ -283,17 +283,6 @@ def test_last_node_of_a_partition_is_never_left_out():
 # Throttle
 
 
-def test_first_array_waits_for_nothing():
-    assert Throttle(64, {}).first_size(1001) == 1001
-    assert Throttle(64, {}).before(100) == ()
-
-
-def test_array_begins_at_once_where_it_fits_beside_the_live_ones_and_else_waits_for_all():
-    throttle = Throttle(64, {"12": 40, "34": 20})
-    assert throttle.before(4) == ()
-    assert throttle.before(5) == ("12", "34")
-
-
 def test_arrays_of_one_submission_run_one_after_the_other_once_there_is_no_room():
     throttle = Throttle(4, {"1": 2})
     # Jobs for which there is room start at once; the others wait until all of these have ended.
@@ -312,10 +301,3 @@ def test_arrays_of_one_submission_run_one_after_the_other_once_there_is_no_room(
 def test_live_array_counts_as_many_jobs_as_it_has():
     assert Throttle(64, {"1": 100, "2": 3}).room == 0
     assert Throttle(64, {"1": 30, "2": 3}).room == 31
-
-
-@pytest.mark.parametrize(("size", "lengths"), [(3, [3, 3, 3, 1]), (5, [5, 5]), (20, [10])])
-def test_jobs_are_cut_into_chunks_that_are_named_by_their_places(size, lengths):
-    chunks = named("x.", cut("a", [JobSpec((("0123456789abcdef",),))] * 10, size))
-    assert [len(chunk.jobs) for chunk in chunks] == lengths
-    assert [chunk.name for chunk in chunks] == [f"x.{number}" for number in range(len(lengths))]

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pytest
 from cluster import Sweep, broken_init, has_pending, signal_all
+from support import small_disk
 
 pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("faults")]
 
@@ -259,13 +260,7 @@ def test_submitter_killed_at_any_moment_and_two_at_once(tight_cluster, tmp_path,
 
 
 def test_full_disk_while_appending_and_checkpointing(cluster, tmp_path, undisturbed):
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=6m", "tmpfs", str(disk)]
-    mounted = subprocess.run(mount, capture_output=True, text=True, check=False)
-    if mounted.returncode:
-        pytest.skip(f"cannot mount a small tmpfs: {mounted.stderr.strip() or 'not root'}")
-    try:
+    with small_disk(tmp_path / "disk", "size=6m") as disk:
         sweep = Sweep(disk / "sweep", cluster)
         sweep.submit("--trials-per-job", "42")
         sweep.wait_for_records(3)
@@ -284,8 +279,6 @@ def test_full_disk_while_appending_and_checkpointing(cluster, tmp_path, undistur
             counts = sweep.wait_until_over()
         assert counts["done"] == 42
         assert sweep.outcomes() == undisturbed
-    finally:
-        subprocess.run(["umount", "-l", str(disk)], check=True)
 
 
 def test_trials_that_raise_or_diverge_do_not_end_the_others(cluster, tmp_path, undisturbed):

@@ -6,8 +6,6 @@ The tests replace the clock: a look takes no time, and a pause exactly its lengt
 from __future__ import annotations
 
 import itertools
-import shutil
-from pathlib import Path
 
 import pytest
 from made_records import make_record, make_run, write_records
@@ -185,14 +183,6 @@ def test_it_ends_when_nothing_runs_or_waits_and_nothing_is_left_to_send(
     assert len(looks) == (6 if resubmitting else 4)
     assert clock.now == 7 * (len(looks) - 1)
     assert last.counts["done"] == 1 + resubmitting
-
-
-def test_copy_of_a_run_has_none_of_its_live_jobs(tmp_path):
-    run = make_run(tmp_path / "run", RECORDS[:1])
-    _hold(run, 1)
-    copy = Run.open(Path(shutil.copytree(run.folder, tmp_path / "copy"))).settled()
-    assert looking.status(run.folder).counts["queued"] == 1
-    assert looking.status(copy.folder).counts["pending"] == 1
 
 
 def test_trial_that_runs_shows_how_far_its_worker_is_and_later_how_that_ended(tmp_path):

@@ -24,7 +24,6 @@ from rebench.launch.liveness import (
     submitter_lives,
 )
 from rebench.machine import cores
-from rebench.runs import Run
 from rebench.runs.claims import Holder, ProcessMark, mark_of, runs, this_process, tree_of
 
 
@@ -202,31 +201,13 @@ def test_job_elsewhere_that_has_just_been_started_lives_before_it_reports(tmp_pa
     assert process_state(None, sent, "77", dict) == JobState("NOT SENT")
 
 
-def _job(run: Run, **known) -> JobView:
-    usual = {"submission": 1, "cluster": "slurm", "clusters": "", "task": 0, "type_name": ""}
-    usual |= {"name": f"{run.job_prefix}1.0", "job": "7", "process": None, "trials": ()}
-    return JobView(folder=run.folder, sent_file=run.folder, **usual | known)
-
-
-def _seen(run: Run, *, ask: bool, **known) -> JobState:
-    [seen] = cluster("slurm").states(run, [_job(run, **known)], ask=ask, done=None, tell=print)
-    return seen.state
-
-
 def test_job_of_another_machine_is_not_cancelled_here(tmp_path):
     process = sleeper()
-    there = _job(Run.create(tmp_path), cluster="local", process=elsewhere(mark_of(process.pid)))
+    there = JobView(
+        submission=1, cluster="local", clusters="", name="x", task=0, type_name="", job="7",
+        process=elsewhere(mark_of(process.pid)), trials=(), folder=tmp_path, sent_file=tmp_path,
+    )  # fmt: skip
     assert cluster("local").cancel([there]) == []
     assert runs(mark_of(process.pid))
     process.kill()
     process.wait()
-
-
-def test_job_that_the_queue_was_not_asked_for_may_live(tmp_path, stand_in):
-    run = Run.create(tmp_path / "run").settled()
-    stand_in("squeue", "cat $here/queue 2>/dev/null; true")
-    assert _seen(run, ask=False).live
-    assert not _seen(run, ask=True).live
-    assert not _seen(run, ask=False, is_sent=False).live
-    (tmp_path / "slurm/queue").write_text(f"7|PENDING|Priority|{run.job_prefix}1.0||0:00|N/A\n")
-    assert _seen(run, ask=True, is_sent=False) == JobState("PENDING", "Priority")

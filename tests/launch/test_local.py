@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from cluster import Sweep
-from support import PROJECT
+from support import PROJECT, small_disk
 
 from rebench.launch.clusters import local
 from rebench.launch.devices import visible_gpus
@@ -28,16 +28,7 @@ from rebench.train import kept_networks
 def quiet(tmp_path_factory):
     """The outcomes of an undisturbed sweep of 12 trials."""
     sweep = Sweep(tmp_path_factory.mktemp("quiet"), cells=2)
-    assert sweep.submit("--cluster", "debug") == {
-        "sent": 12,
-        "jobs": 1,
-        "already_done": 0,
-        "held_by_live_jobs": 0,
-        "failed_before": 0,
-        "waiting": 0,
-        "taken_over": 0,
-        "run": str(sweep.run),
-    }
+    assert sweep.submit("--cluster", "debug")["sent"] == 12
     return sweep.outcomes()
 
 
@@ -288,17 +279,9 @@ def test_many_device_hours_are_asked_about_on_a_terminal(tmp_path, answer, sent)
 
 
 def test_read_only_folder_is_one_clear_line(tmp_path):
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=1m,ro", "tmpfs", str(disk)]
-    mounted = subprocess.run(mount, capture_output=True, text=True, check=False)
-    if mounted.returncode:
-        pytest.skip(f"cannot mount a tmpfs: {mounted.stderr.strip() or 'not root'}")
-    try:
+    with small_disk(tmp_path / "disk", "size=1m,ro") as disk:
         sweep = Sweep(tmp_path / "sweep", cells=1)
         sweep.run = disk / "run"
         done = sweep.rebench("submit", "--cluster", "local", code=1)
         assert "Read-only file system" in done.stderr
         assert done.stderr.count("\n") == 1
-    finally:
-        subprocess.run(["umount", str(disk)], check=True)

@@ -5,6 +5,7 @@ import shutil
 
 import pytest
 from cluster import Sweep
+from support import json_of
 
 from rebench.cli import main
 from rebench.runs import FinishedTrials, Record
@@ -22,14 +23,13 @@ def kept(tmp_path_factory):
     return sweep
 
 
-def test_every_record_of_a_run_has_its_network(kept, capsys):
+def test_every_record_of_a_run_has_its_network(kept):
     recorded = FinishedTrials(kept.run).refresh().records
     networks = {one.trial.trial_id: one for one in kept_networks(kept.run)}
     assert networks.keys() == recorded.keys()
     for trial_id, one in networks.items():
         assert one.record.outcome == Record.model_validate(recorded[trial_id]).outcome
-    assert main(["collect", str(kept.run), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)[0]["networks"] == 6
+    assert json_of("collect", str(kept.run))[0]["networks"] == 6
 
 
 def test_networks_are_exported_by_cell_recipe_and_seed(kept, tmp_path, capsys):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from cluster import Cluster
-from support import PROJECT
+from support import PROJECT, json_of
 
 from rebench.cli import main
 
@@ -65,8 +65,7 @@ def test_every_example_is_rehearsed_short_and_on_the_page():
 @pytest.mark.parametrize("name", SAID)
 def test_example_is_planned_and_shown_as_a_script(name, tmp_path, capsys):
     spec = copied(name, tmp_path)
-    assert main(["sweep", "plan", str(spec), "--json"]) == 0
-    [row] = json.loads(capsys.readouterr().out)
+    [row] = json_of("sweep", "plan", str(spec))
     assert (row["cells"], row["recipes"], row["seeds"]) == (100, 2, 3)
     assert row["trials"] + row["skipped"] == 600
     assert main(["submit", str(spec), "--dry-run", "--trials-per-job", "9"]) == 0

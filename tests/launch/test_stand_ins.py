@@ -273,6 +273,8 @@ def test_where_the_queue_cannot_be_asked_jobs_may_live_and_nothing_is_sent(spec,
     dry = rebench.submit(spec, dry_run=True, preflight=False)
     assert dry.held == {f"101_{at}": 1 for at in range(6)}
     assert (dry.sent, dry.adopted, dry.failed, dry.done, dry.jobs) == (0, 0, 0, 0, ())
+    (run / "submissions/0001/sent.0.json").unlink()
+    assert rebench.status(run).counts["pending"] == 6, "nothing says that they were submitted"
 
 
 def test_jobs_of_a_user_that_are_hidden_count_as_live(spec, stand_in, monkeypatch):

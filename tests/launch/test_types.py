@@ -1,13 +1,12 @@
 """Several types of device in one sweep, from the dry run to the records."""
 
-import json
 from collections import Counter
 
 import pytest
 from cluster import Sweep
+from support import json_of
 
 from rebench.cli import main
-from rebench.launch.journal import Chunk, Intent
 from rebench.runs import Run, read_spec
 
 TYPES = """
@@ -29,16 +28,9 @@ def spec(tmp_path):
     return path
 
 
-def _answer(capsys, *words):
-    assert main([*map(str, words), "--json"]) == 0
-    return json.loads(capsys.readouterr().out)
-
-
 def test_dry_run_shows_what_each_type_would_get(spec, capsys, monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
-    rows = {
-        row["type"]: row for row in _answer(capsys, "submit", spec, "--dry-run", "--no-preflight")
-    }
+    rows = {row["type"]: row for row in json_of("submit", spec, "--dry-run", "--no-preflight")}
     assert rows.keys() == {"quick", "long"}
     assert sum(row["trials"] for row in rows.values()) == 48
     assert "--partition=urgent" in rows["quick"]["script"]
@@ -66,26 +58,20 @@ def test_a_setting_that_every_type_overrides_is_told(spec, capsys, monkeypatch, 
     assert "changes nothing" not in capsys.readouterr().err
 
 
-def test_plan_names_the_type_of_every_trial(spec, capsys):
-    trials = _answer(capsys, "sweep", "plan", spec, "--trials")
+def test_plan_names_the_type_of_every_trial(spec):
+    trials = json_of("sweep", "plan", spec, "--trials")
     homes: dict[tuple[int, str], set[str]] = {}
     for row in trials:
         homes.setdefault((row["index"], row["dataset"]), set()).add(row["type"])
     assert [len(types) for types in homes.values()] == [1] * 8
-    (total,) = _answer(capsys, "sweep", "plan", spec)
+    (total,) = json_of("sweep", "plan", spec)
     assert total["trials"] == len(trials)
 
 
-def test_elsewhere_than_on_slurm_there_are_no_types(spec, capsys):
-    (row,) = _answer(capsys, "submit", spec, "--dry-run", "--no-preflight", "--cluster", "local")
+def test_elsewhere_than_on_slurm_there_are_no_types(spec):
+    (row,) = json_of("submit", spec, "--dry-run", "--no-preflight", "--cluster", "local")
     assert "type" not in row
     assert row["trials"] == 48
-
-
-def test_intent_of_before_there_were_types_is_read():
-    chunk = Chunk.model_validate_json('{"name": "x.0", "jobs": [[["0123456789abcdef"]]]}')
-    intent = Intent(cluster="slurm", spec_hash="", chunks=(chunk,))
-    assert intent.options.of(chunk.type_name) == intent.options
 
 
 @pytest.mark.slurm
