@@ -19,9 +19,14 @@ from rebench.runs import (
 )
 
 NB201 = RecipeSpec(name="nb201")
-SPEC = parse_spec(
-    'datasets = ["digits"]\nrecipes = ["nb201"]\nseeds = [1]\n[cells]\nindices = [11]'
-)
+SWEEP = """
+datasets = ["digits"]
+recipes = ["nb201"]
+seeds = [1]
+[cells]
+indices = [11]
+"""
+SPEC = parse_spec(SWEEP)
 
 
 def make_record(

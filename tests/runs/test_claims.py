@@ -82,10 +82,27 @@ def test_worker_that_the_scheduler_ended_has_not_died(tmp_path):
     assert Claims(tmp_path, holder("c", "3_0"), lambda _: False).take(TRIAL).deaths == 1
 
 
-def test_unreadable_claim_is_overtaken(tmp_path):
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.write_text("{")])
+def test_unreadable_claim_is_overtaken(tmp_path, make):
     (tmp_path / "claims").mkdir()
-    (tmp_path / "claims" / f"{TRIAL}.1").write_text("{")
+    make(tmp_path / "claims" / f"{TRIAL}.1")
     assert Claims(tmp_path, holder(), lambda _: True).take(TRIAL)
+    assert (tmp_path / "claims" / f"{TRIAL}.2").exists()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="the superuser may read every file")
+def test_claim_that_may_not_be_read_is_taken_for_live(tmp_path):
+    assert Claims(tmp_path, holder("a", "1"), lambda _: False).take(TRIAL)
+    (tmp_path / "claims" / f"{TRIAL}.1").chmod(0)
+    assert Claims(tmp_path, holder("b", "2"), lambda _: False).take(TRIAL) is None
+
+
+@pytest.mark.parametrize("name", ["²", "٣", "007", "x"])
+def test_claim_without_a_number_is_no_claim(tmp_path, name):
+    (tmp_path / "claims").mkdir()
+    (tmp_path / "claims" / f"{TRIAL}.{name}").write_text("")
+    assert Claims(tmp_path, holder(), lambda _: True).take(TRIAL)
+    assert (tmp_path / "claims" / f"{TRIAL}.1").exists()
 
 
 def _race(folder, name, barrier, queue):

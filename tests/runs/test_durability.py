@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-from pathlib import Path
 from types import SimpleNamespace
 from typing import NamedTuple
 
@@ -46,24 +45,13 @@ def synced(tmp_path, monkeypatch) -> list[Synced]:
     return calls
 
 
-def _atomic(path: Path) -> None:
-    write_atomically(path, b"new")
-
-
-def _kept(path: Path) -> None:
-    write_kept(path, Kept())
-
-
-@pytest.mark.parametrize(("write", "content"), [(_atomic, b"new"), (_kept, b'{"version":1}')])
-def test_file_is_synced_whole_before_it_has_its_name_and_the_folder_after_that(
-    tmp_path, synced, write, content
-):
-    write(tmp_path / "new" / "folder" / "x")
+def test_file_is_synced_whole_before_it_has_its_name_and_the_folder_after_that(tmp_path, synced):
+    write_kept(tmp_path / "new" / "folder" / "x", Kept())
     shutil.rmtree(tmp_path / "new")
     synced.clear()
-    path = tmp_path / "x"
+    path, content = tmp_path / "x", b'{"version":1}'
     path.write_bytes(b"old")
-    write(path)
+    write_kept(path, Kept())
     folder = tmp_path.stat().st_ino
     assert synced == [
         (path.stat().st_ino, False, len(content), {"x": b"old"}),

@@ -62,12 +62,14 @@ def test_failures_after_damaged_lines_count_and_the_last_submission_has_the_last
     assert told == [f"failures/w.0.jsonl:{at} is damaged: ignored" for at in (2, 3)]
 
 
-def test_intent_with_the_list_of_retried_trials_opens(tmp_path):
+def test_intent_with_the_list_of_retried_trials_and_without_types_opens(tmp_path):
     (tmp_path / "intent.json").write_text(json.dumps(INTENT))
-    assert Submission(tmp_path, 1).intent().chunks[0].name == "rebench-x-1.0"
+    intent = Submission(tmp_path, 1).intent()
+    [chunk] = intent.chunks
+    assert (chunk.name, intent.options_of(chunk)) == ("rebench-x-1.0", intent.options)
 
 
-def test_of_two_who_make_a_file_one_does_and_whoever_made_it_may_ask_again(tmp_path, monkeypatch):
+def test_of_two_who_make_a_file_one_does_and_whoever_made_it_may_ask_again(tmp_path):
     path, mine = tmp_path / "x", Identity(name="mine")
     assert write_once(path, mine)
     assert not write_once(path, Identity(name="theirs"))

@@ -22,7 +22,6 @@ from rebench.runs import (
     collect_provenance,
     files,
     job_name,
-    quarantine,
     results,
 )
 from rebench.tables.collecting import collect
@@ -44,12 +43,6 @@ def test_only_some_trials_are_looked_for(tmp_path):
     write(tmp_path, "a", *records)
     own = FinishedTrials(tmp_path, {records[1].trial_id}).refresh()
     assert list(own.trials) == [records[1].trial_id]
-
-
-def test_lines_that_were_set_aside_are_told_from_others(tmp_path):
-    write(tmp_path, "a", make_record(accuracy=50.0), make_record(accuracy=51.0))
-    assert quarantine(tmp_path, FinishedTrials(tmp_path).refresh()) == 2
-    assert FinishedTrials(tmp_path).refresh().trials == {}
 
 
 def test_equal_records_of_one_trial_count_once(tmp_path):
@@ -78,23 +71,6 @@ def write_shard(run: Path, content: bytes) -> Path:
     shard.parent.mkdir(exist_ok=True)
     shard.write_bytes(content)
     return shard
-
-
-def test_shard_truncated_at_every_byte_of_its_last_record_keeps_the_others(tmp_path):
-    first, last = make_record(), make_record(seed=1)
-    whole = f"{first.to_line()}\n{last.to_line()}\n".encode()
-    for size in range(len(first.to_line()) + 1, len(whole)):
-        write_shard(tmp_path, whole[:size])
-        finished = FinishedTrials(tmp_path).refresh()
-        assert list(finished.trials) == [first.trial_id]
-        torn = size > len(first.to_line()) + 1
-        assert (
-            finished.problems
-            == ["results/a.0.jsonl ends with an unfinished line, which is ignored"] * torn
-        )
-        assert not finished.damaged
-    write_shard(tmp_path, whole)
-    assert len(FinishedTrials(tmp_path).refresh().trials) == 2
 
 
 def with_checksum(body: str) -> bytes:
@@ -255,12 +231,6 @@ def test_changed_environment_is_reported(tmp_path):
     assert json.loads(done.stdout)[0]["trials"] == 2
     assert "environment changed" in done.stderr
     assert "torch 2.99" in done.stderr
-
-
-def test_collect_of_a_folder_without_records_is_bad_input(tmp_path):
-    done = run_here("collect", tmp_path)
-    assert done.returncode == 2
-    assert "has no records" in done.stderr
 
 
 GIT = """case "$3" in

@@ -35,11 +35,6 @@ def test_random_is_decided_by_its_seed():
     assert choose(random={"n": 50, "seed": 2}) != first
 
 
-def test_top_takes_the_best_that_the_table_has():
-    assert choose(top={"n": 3}) == [15622, 15623, 15624]
-    assert len(choose(top={"percent": 1})) == round(np.isfinite(TABLE).sum() / 100)
-
-
 def test_stratified_draws_equally_from_each_tenth_of_the_accuracies():
     chosen = np.array(choose(stratified={"n": 40, "strata": 10}))
     ranked = np.flatnonzero(np.isfinite(TABLE))

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from support import small_disk
 
 from rebench.errors import StoreError
 from rebench.runs import ShardReader, ShardWriter
@@ -46,21 +47,8 @@ def test_reader_goes_on_where_it_stopped_and_finishes_a_torn_line_later(tmp_path
     assert list(reader.read_new()) == []
 
 
-@contextlib.contextmanager
-def small_disk(folder: Path, size_kib: int):
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", f"size={size_kib}k", "tmpfs", str(folder)]
-    done = subprocess.run(mount, capture_output=True, text=True, check=False)
-    if done.returncode:
-        pytest.skip(f"cannot mount a small tmpfs: {done.stderr.strip() or 'not root'}")
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", str(folder)], check=True)
-
-
 def test_full_disk_loses_nothing_and_the_next_append_works_once_there_is_room(tmp_path):
-    with small_disk(tmp_path / "disk", 64) as disk:
+    with small_disk(tmp_path / "disk", "size=64k") as disk:
         writer = ShardWriter(disk / "results", "w", 0, patience_s=0.2)
         writer.append(["first"])
         ballast = disk / "ballast"

@@ -4,9 +4,9 @@ import collections
 import math
 
 import pytest
+from made_records import SWEEP
 
-from cells import Cell
-from rebench.errors import InputError, UnknownNameError
+from rebench.errors import InputError
 from rebench.runs import (
     RecipeSpec,
     SlurmOptions,
@@ -20,13 +20,6 @@ from rebench.runs import (
     with_settings,
 )
 
-SWEEP = """
-datasets = ["digits"]
-recipes = ["nb201"]
-seeds = [1]
-[cells]
-indices = [11]
-"""
 TYPES = """
 [slurm]
 time_min = 100
@@ -65,13 +58,6 @@ def test_types_are_the_same_after_being_stored():
     stored = SweepSpec.model_validate_json(spec.model_dump_json())
     assert stored == spec
     assert stored.slurm.by_type == spec.slurm.by_type
-
-
-def test_types_change_neither_ids_nor_what_is_trained():
-    plain, typed = parse_spec(SWEEP), parse_spec(SWEEP + TYPES)
-    assert typed.digest == plain.digest
-    (one,), (same,) = (list(spec.families([Cell.from_index(11)])) for spec in (plain, typed))
-    assert [trial.trial_id for trial in one] == [trial.trial_id for trial in same]
 
 
 def test_all_runs_of_a_cell_on_a_data_set_are_of_one_type():
@@ -121,21 +107,6 @@ def test_jobs_of_each_type_are_packed_by_its_own_times():
         assert packed[name] == pack(own, times, limit_s=limit_min * 60, parallelism=1)
         assert len(packed[name]) > 1
     assert sum(len(job.groups) for jobs in packed.values() for job in jobs) == 100
-
-
-@pytest.mark.parametrize(
-    ("key", "value", "message"),
-    [
-        ("slurm.types.a.partitoin", "x", r"'partitoin' of \[slurm.types.a\] .*; valid: partition"),
-        ("slurm.types.a.share", 0, "slurm.types.a.share: must be at least 0.000001"),
-        ("slurm.types.a b.share", 1, "slurm.types.a b.*: must be a name of letters"),
-        ("slurm.types.a.types", 1, r"key 'types' of \[slurm.types.a\] in the command line"),
-        ("slurm.types.a.comment", "x\ny", "must be one line without control characters"),
-    ],
-)
-def test_mistake_in_a_type_is_named(key, value, message):
-    with pytest.raises((InputError, UnknownNameError), match=message):
-        with_settings(parse_spec(SWEEP + TYPES), {key: value})
 
 
 def test_type_is_held_against_what_all_share():
