@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import sys
 from collections import Counter
@@ -139,24 +140,18 @@ def _ask(device_hours: float) -> None:
 
 def _print_previews(previews: Sequence[Preview], *, as_json: bool) -> None:
     """Print the job script of each type of device, and a table of them on standard error."""
-    rows = [
-        {
-            **({"type": shown.type_name} if shown.type_name else {}),
-            "trials": shown.trials,
-            "jobs": shown.jobs,
-            "arrays": shown.arrays,
-            "device hours": round(shown.device_hours, 3),
-            "times from": shown.times_from,
-            "data root": shown.data_root,
-            **({"script": shown.script} if as_json else {}),
-        }
-        for shown in previews
-    ]
+    rows = []
+    for shown in previews:
+        row = dataclasses.asdict(shown) | {"device_hours": round(shown.device_hours, 3)}
+        type_name, script = row.pop("type_name"), row.pop("script")
+        rows.append({"type": type_name, **row} if type_name else row)
+        if as_json:
+            rows[-1]["script"] = script
+        else:
+            typer.echo(script)
     if as_json:
         print_rows(rows, as_json=True)
     elif rows:
-        for shown in previews:
-            typer.echo(shown.script)
         with contextlib.redirect_stdout(sys.stderr):
             print_rows(rows, as_json=False)
     else:

@@ -12,10 +12,11 @@ import contextlib
 import getpass
 import itertools
 import os
+import re
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import AliasChoices, ConfigDict, Field, RootModel, model_validator
 
@@ -27,6 +28,9 @@ from rebench.runs.files import read_file
 from rebench.runs.folder import Kept, Tell, read_kept, unheard, write_kept
 
 __all__ = ["Chunk", "Intent", "JobSpec", "Journal", "Owner", "Sent", "Submission"]
+
+# Names of the folders of submissions, such as ``0001``.
+_NUMBER: Final = re.compile("[0-9]{4}|[1-9][0-9]{4,}")
 
 
 class Owner(Kept):
@@ -237,7 +241,7 @@ class Journal:
         for path in sorted(self._folder.glob("[!.]*")):
             if not path.is_dir():
                 tell(f"{path} is no folder, and no submission: ignored; remove it")
-            elif not _is_number(path.name):
+            elif not _NUMBER.fullmatch(path.name):
                 tell(f"{path} is no submission: ignored; remove it")
             else:
                 found.append(self.submission(int(path.name)))
@@ -291,8 +295,3 @@ class Journal:
                 mine = self.submission(mine.number + 1)
         except OSError as error:
             raise StoreError(f"cannot write to {self._folder}: {error.strerror}") from error
-
-
-def _is_number(name: str) -> bool:
-    """Return whether a submission can have this name, such as ``0001``."""
-    return name.isascii() and name.isdigit() and name == f"{int(name):04d}"
