@@ -26,7 +26,7 @@ def finished(tmp_path_factory):
     sweep = Sweep(tmp_path_factory.mktemp("finished"), cells=1, epochs=1)
     recipes = sweep.spec.read_text().splitlines()[2]
     sweep.spec.write_text(sweep.spec.read_text().replace(recipes, 'recipes = ["nb201"]'))
-    assert _rebench(sweep, "submit", "--cluster", "debug") == 0
+    sweep.rebench("submit", "--cluster", "debug")
     return sweep
 
 
@@ -41,15 +41,10 @@ def run(finished, tmp_path):
     return sweep
 
 
-def _rebench(sweep: Sweep, *arguments: str) -> int:
-    return main(sweep.command(*arguments)[3:])
-
-
-def _row(sweep: Sweep, capsys, *arguments: str) -> tuple[dict, str]:
+def _row(sweep: Sweep, *arguments: str) -> tuple[dict, str]:
     """Return the row that a command prints, and its messages."""
-    assert _rebench(sweep, *arguments, "--json") == 0
-    said = capsys.readouterr()
-    return json.loads(said.out)[0], said.err
+    done = sweep.rebench(*arguments, "--json")
+    return json.loads(done.stdout)[0], done.stderr
 
 
 def _replaced(file: Path, **content: object) -> None:
@@ -145,30 +140,30 @@ ODD |= {
 
 
 @pytest.mark.parametrize("odd", ODD)
-def test_odd_file_is_one_line_and_every_command_goes_on(run, capsys, odd):
+def test_odd_file_is_one_line_and_every_command_goes_on(run, odd):
     change, said = ODD[odd]
     change(run.run)
-    counts, told = _row(run, capsys, "status")
+    counts, told = _row(run, "status")
     assert said in told
     assert told.count("\n") == bool(said)
     listed = {"zeros as list": 0, "folder as list": 0}.get(odd, 1 if odd.endswith(LIST) else 2)
     assert (counts["done"], counts["trials"]) == (listed, listed)
-    assert _row(run, capsys, "collect")[0]["trials"] == 2
+    assert _row(run, "collect")[0]["trials"] == 2
     if odd != "folder as list":  # only the user can remove a folder
-        assert _row(run, capsys, "submit", "--cluster", "debug")[0]["already_done"] == 2
+        assert _row(run, "submit", "--cluster", "debug")[0]["already_done"] == 2
 
 
-def test_trial_without_a_record_is_sent_whatever_else_is_damaged(run, capsys):
+def test_trial_without_a_record_is_sent_whatever_else_is_damaged(run):
     (shard,) = run.run.glob("results/*.jsonl")
     shard.write_text(shard.read_text().splitlines(keepends=True)[0])
     for name in NAMED:
         _damage(run.run / name, "torn")
-    assert _row(run, capsys, "submit", "--cluster", "debug")[0]["sent"] == 1
-    assert _row(run, capsys, "status")[0]["done"] == 2
+    assert _row(run, "submit", "--cluster", "debug")[0]["sent"] == 1
+    assert _row(run, "status")[0]["done"] == 2
 
 
 @pytest.mark.parametrize("content", [b"", *DAMAGES.values(), _pipe, _device])
-def test_damaged_name_of_a_run_is_one_line_that_says_how_to_repair_it(run, capsys, content):
+def test_damaged_name_of_a_run_is_one_line_that_says_how_to_repair_it(run, content):
     path, why = run.run / "run.json", "is damaged: it contained the name of the run"
     if isinstance(content, bytes):
         path.write_bytes(content)
@@ -176,37 +171,35 @@ def test_damaged_name_of_a_run_is_one_line_that_says_how_to_repair_it(run, capsy
         content(path)
         why = "cannot be read (it is not a regular file): it contained the name of the run"
     for command in (["status"], ["submit", "--cluster", "debug"], ["cancel"], ["logs", TRIAL]):
-        assert _rebench(run, *command) == 1
-        said = capsys.readouterr().err
+        said = run.rebench(*command, code=1).stderr
         assert f"{path} {why}" in said
         assert said.count("\n") == 1
-    assert _rebench(run, "collect") == 0, "it needs no name"
+    run.rebench("collect")  # needs no name
     path.unlink()
-    assert _rebench(run, "submit", "--cluster", "debug") == 0
+    run.rebench("submit", "--cluster", "debug")
 
 
 @pytest.mark.parametrize("name", ["run.json", INTENT, SENT, OWNER, "spec.json"])
 def test_keys_of_a_later_version_are_ignored(run, name):
     path = run.run / name
     path.write_text(json.dumps(json.loads(path.read_text()) | {"later": 1, "version": 2}))
-    assert _rebench(run, "status") == 0
-    assert _rebench(run, "submit RUN") == 0
+    run.rebench("status")
+    run.rebench("submit RUN")
 
 
 @pytest.mark.parametrize("how", ["zeros", "joined"])
-def test_damaged_record_is_trained_again_and_no_other(run, capsys, how):
+def test_damaged_record_is_trained_again_and_no_other(run, how):
     (shard,) = run.run.glob("results/*.jsonl")
     first, second = shard.read_bytes().splitlines(keepends=True)
     whole = FinishedTrials(run.run).refresh().records
     zeros = first[:200] + b"\0" * 200 + first[400:]
     shard.write_bytes((zeros if how == "zeros" else first[:-1]) + second)
     sent = 2 if how == "joined" else 1
-    counts, _ = _row(run, capsys, "status")
+    counts, _ = _row(run, "status")
     assert (counts["done"], counts["pending"] + counts["lost"]) == (2 - sent, sent)
-    assert _rebench(run, "collect") == 1
-    assert f"results/{shard.name}:1 is damaged" in capsys.readouterr().err
-    assert _row(run, capsys, "submit", "--cluster", "debug")[0]["sent"] == sent
-    assert _rebench(run, "collect") == 0
+    assert f"results/{shard.name}:1 is damaged" in run.rebench("collect", code=1).stderr
+    assert _row(run, "submit", "--cluster", "debug")[0]["sent"] == sent
+    run.rebench("collect")
     again = FinishedTrials(run.run).refresh()
     assert again.duplicates == 0
     assert {one: record["outcome"] for one, record in again.records.items()} == {
@@ -225,30 +218,26 @@ def test_damaged_record_is_trained_again_and_no_other(run, capsys, how):
     ],
 )
 def test_sweep_that_is_gone_or_wrong_is_named_by_status_and_mended_by_submit(
-    run, capsys, name, content, said
+    run, name, content, said
 ):
     path = run.run / name
     path.unlink()
     if content is not None:
         path.write_bytes(content)
-    assert _rebench(run, "status") == 0
-    told = capsys.readouterr().err
+    told = run.rebench("status").stderr
     assert f"{path} {said}: `rebench submit` with the sweep file writes it again" in told
     assert told.count("\n") == 1
-    assert _rebench(run, "submit RUN") == (1 if said == "is damaged" else 2)
-    assert _rebench(run, "submit", "--cluster", "debug") == 0
-    capsys.readouterr()
-    assert _rebench(run, "status") == 0
-    assert capsys.readouterr().err == ""
+    run.rebench("submit RUN", code=1 if said == "is damaged" else 2)
+    run.rebench("submit", "--cluster", "debug")
+    assert run.rebench("status").stderr == ""
 
 
 @pytest.mark.parametrize("command", ["submit", "status"])
-def test_file_in_place_of_a_run_is_one_line(run, capsys, command):
+def test_file_in_place_of_a_run_is_one_line(run, command):
     shutil.rmtree(run.run)
     run.run.write_text("")
     here = ["--cluster", "debug"] if command == "submit" else []
-    assert _rebench(run, command, *here) in (1, 2)
-    said = capsys.readouterr().err
+    said = run.rebench(command, *here, code=1 if command == "submit" else 2).stderr
     assert str(run.run) in said
     assert said.count("\n") == 1
 
@@ -262,7 +251,7 @@ def test_trial_that_is_damaged_inside_is_named_and_left_out(run):
 
 
 def test_status_sees_a_change_that_times_do_not_tell(run):
-    assert _rebench(run, "collect") == 0
+    run.rebench("collect")
     (shard,) = run.run.glob("results/*.jsonl")
     kept, content = shard.stat(), bytearray(shard.read_bytes())
     content[300] ^= 1

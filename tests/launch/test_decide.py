@@ -167,20 +167,15 @@ def test_cell_is_not_split_over_types_unless_it_is_meant():
 # Memory
 
 
-def test_half_more_memory_is_asked_for_once_after_jobs_that_ran_out_of_it():
+def test_raised_memory_is_kept_after_other_ends():
     ids, _ = _decide()
     short = State(jobs=[_job(ids[:3], "OUT_OF_MEMORY")], last=_last())
     _, first = _decide(state=short)
     assert (first.intent.options.mem_gb, first.intent.memory_factor) == (3.0, 1.5)
-    assert first.notes == ("1 jobs ran out of memory: half more is asked for from now on",)
-    # The raised memory is kept: the next jobs end by a timeout, or run out of memory again. It is
-    # never raised twice.
+    # The raised memory is kept after a timeout.
     ended = [*short.jobs, _job(ids[:3], "TIMEOUT", submission=2, job="8_0")]
     _, then = _decide(state=State(jobs=ended, last=_last(memory_factor=1.5)))
     assert (then.intent.options.mem_gb, then.notes) == (3.0, ())
-    _, again = _decide(state=State(jobs=short.jobs, last=_last(memory_factor=1.5)))
-    assert again.intent.options.mem_gb == 3.0
-    assert again.notes == ("1 jobs ran out of memory again: raise slurm.mem_gb",)
 
 
 def test_memory_of_each_core_and_of_each_type_grows_as_well():
@@ -281,6 +276,10 @@ def test_last_node_of_a_partition_is_never_left_out():
 
 
 # Throttle
+
+
+def test_first_array_has_all_jobs_where_none_is_live():
+    assert Throttle(64, {}).first_size(1001) == 1001
 
 
 def test_arrays_of_one_submission_run_one_after_the_other_once_there_is_no_room():

@@ -67,7 +67,7 @@ def begun(tmp_path_factory):
     """A run of six trials; two of them are done."""
     sweep = Sweep(tmp_path_factory.mktemp("begun"), cells=1, epochs=1)
     one = ["--set", 'recipes=["nb201"]']
-    assert main(sweep.command("submit", "--cluster", "debug", *one)[3:]) == 0
+    sweep.rebench("submit", "--cluster", "debug", *one)
     return sweep
 
 

@@ -6,7 +6,6 @@ import pwd
 import pytest
 from cluster import Sweep
 
-from rebench.cli import main
 from rebench.errors import UnsafeFileError
 from rebench.runs import parse_spec
 from rebench.runs.folder import Run, read_own
@@ -74,18 +73,16 @@ def test_pickle_in_a_folder_of_another_user_is_not_loaded(shared):
 
 
 @pytest.mark.parametrize("options", [[], ["--set", "slurm.setup=['true']"]])
-def test_sweep_that_others_could_have_written_is_sent_by_nobody(shared, capsys, options):
+def test_sweep_that_others_could_have_written_is_sent_by_nobody(shared, options):
     """Every sweep file is refused that others can write, also one without shell commands."""
     sweep = Sweep(shared, cells=1, epochs=1)
-    assert main(sweep.command("submit", "--cluster", "debug", *options)[3:]) == 0
+    sweep.rebench("submit", "--cluster", "debug", *options)
     stored = sweep.run / "spec.json"
     stored.chmod(0o664)
-    capsys.readouterr()
-    assert main(sweep.command("submit RUN")[3:]) == 1
-    said = capsys.readouterr().err
+    said = sweep.rebench("submit RUN", code=1).stderr
     assert f"{stored} can be written by others" in said
     assert "writes it again; or accept it with --trust-folder" in said
     assert said.count("\n") == 1
-    assert main(sweep.command("submit RUN", "--trust-folder")[3:]) == 0
-    assert main(sweep.command("submit", "--cluster", "debug")[3:]) == 0
-    assert main(sweep.command("submit RUN")[3:]) == 0
+    sweep.rebench("submit RUN", "--trust-folder")
+    sweep.rebench("submit", "--cluster", "debug")
+    sweep.rebench("submit RUN")
