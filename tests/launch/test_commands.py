@@ -18,12 +18,6 @@ from rebench.runs import GUESS, example, read_spec
 from rebench.tables import opening, write_table
 
 
-def rebench(*arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
-    done = run_here(*arguments)
-    assert done.returncode == code, done.stderr
-    return done
-
-
 def _spec(tmp_path, cells="indices = [11]", *, seeds="[1]", recipes='["nb201"]') -> Path:
     """Write a sweep on the digits; return its file."""
     path = tmp_path / "sweep.toml"
@@ -35,9 +29,9 @@ def _spec(tmp_path, cells="indices = [11]", *, seeds="[1]", recipes='["nb201"]')
 
 def test_example_is_written_once_and_planned(tmp_path):
     spec = tmp_path / "sweep.toml"
-    rebench("sweep", "new", "--for", "slurm-gpu", "--out", str(spec))
-    assert "exists" in rebench("sweep", "new", "--out", str(spec), code=2).stderr
-    plan = json.loads(rebench("sweep", "plan", str(spec), "--json").stdout)[0]
+    assert main(["sweep", "new", "--for", "slurm-gpu", "--out", str(spec)]) == 0
+    assert "exists" in refusal_of("sweep", "new", "--out", spec)
+    [plan] = json_of("sweep", "plan", spec)
     # 2 + 8 cells, 2 recipes, 3 seeds; cells without a path have no trial with `topology`.
     assert plan["trials"] + plan["skipped"] == 10 * 2 * 3
     assert plan["already_done"] == 0
@@ -55,7 +49,7 @@ def test_example_is_written_once_and_planned(tmp_path):
 def test_example_is_for_slurm_where_slurm_answers(tmp_path, stand_in, sinfo, machine):
     stand_in("sinfo", sinfo)
     spec = tmp_path / "sweep.toml"
-    assert f"is for: {machine} " in rebench("sweep", "new", "--out", str(spec)).stdout
+    assert f"is for: {machine} " in run_here("sweep", "new", "--out", spec).stdout
     assert spec.read_text() == example(machine)
 
 
@@ -67,25 +61,25 @@ def test_plan_without_slurm_is_of_this_machine_and_warns_of_gpus_that_it_lacks(
     spec = tmp_path / "sweep.toml"
     spec.write_text(example("laptop"))
     plan = ("sweep", "plan", str(spec), "--json")
-    done = rebench(*plan)
+    done = run_here(*plan)
     [row] = json.loads(done.stdout)
     assert "the speed of this machine" in row["times_from"]
     assert (row["trials"], row["jobs"]) == (24 * 2 * 3, 2)
     assert done.stderr == ""
     spec.write_text(example("slurm-gpu"))
-    done = rebench(*plan)
+    done = run_here(*plan)
     assert "a guess for a GPU" in json.loads(done.stdout)[0]["times_from"]
     asked = "needs a GPU (gpus_per_task = 1), and this machine has no GPU: "
     assert f"{asked}`rebench submit --cluster local` will fail here" in done.stderr
-    refused = rebench("submit", str(spec), "--cluster", "local", code=1)
-    assert "a GPU was asked for" in refused.stderr
+    refused = refusal_of("submit", spec, "--cluster", "local", code=1)
+    assert "a GPU was asked for" in refused
     stand_in("sinfo", "echo gpu:1")
-    assert asked not in rebench(*plan).stderr
+    assert asked not in run_here(*plan).stderr
 
 
 def test_templates_for_a_cluster_are_written_once_and_whole(tmp_path):
     new = ["sweep", "new", "--out", str(tmp_path / "new" / "sweep.toml"), "--cluster-files"]
-    said = rebench(*new).stdout
+    said = run_here(*new).stdout
     for source in (PROJECT / "rebench" / "launch" / "cluster_files").iterdir():
         written = tmp_path / "new" / source.name
         assert str(written) in said
@@ -94,7 +88,7 @@ def test_templates_for_a_cluster_are_written_once_and_whole(tmp_path):
     subprocess.run(["bash", "-n", script], check=True)
     script.write_text("adapted")
     (tmp_path / "new" / "sweep.toml").unlink()
-    assert f"{script} exists" in rebench(*new, code=2).stderr
+    assert f"{script} exists" in refusal_of(*new)
     assert script.read_text() == "adapted"
 
 
@@ -142,8 +136,8 @@ def test_plan_counts_what_is_trained_and_adds_up_what_it_costs(tmp_path, stand_i
     spec = _spec(
         tmp_path, "indices = [11]\n[slurm]\narray_parallelism = 2", seeds="[1, 2, 3, 4, 5, 6, 7]"
     )
-    plan = ("sweep", "plan", str(spec), "--trials-per-job", "3", "--devices", "1,7", "--json")
-    [row] = json.loads(rebench(*plan).stdout)
+    plan = ("sweep", "plan", str(spec), "--trials-per-job", "3", "--devices", "1,7")
+    [row] = json_of(*plan)
     assert {name: row[name] for name in list(row)[:11]} == {
         "trials": 7, "already_done": 0, "cells": 1, "data_sets": 1, "recipes": 1, "seeds": 7,
         "duplicates": 0, "skipped": 0, "spec_hash": row["spec_hash"], "jobs": 3,
@@ -167,18 +161,13 @@ def test_plan_takes_other_values_for_the_keys_of_the_sweep(tmp_path, stand_in):
     stand_in("sinfo", "echo gpu:1")  # without SLURM times are those of this machine, measured
     spec = _spec(tmp_path, "indices = [11, 284]")
     seeds = ["--set", "seeds=[1, 2, 3]"]
-    plan = ["sweep", "plan", str(spec), *seeds, "--trials-per-job", "1", "--json"]
-    rows = [
-        json.loads(rebench(*plan, "--set", f"slurm.array_parallelism={count}").stdout)[0]
-        for count in ("1", "6")
-    ]
+    plan = ["sweep", "plan", str(spec), *seeds, "--trials-per-job", "1"]
+    rows = [json_of(*plan, "--set", f"slurm.array_parallelism={count}")[0] for count in (1, 6)]
     assert [(row["trials"], row["jobs"]) for row in rows] == [(6, 6), (6, 6)]
     # Printed with three digits.
     assert rows[0]["wall_hours"] == pytest.approx(6 * rows[1]["wall_hours"], abs=0.004)
-    assert (
-        "cells: must be a table, got 3"
-        in rebench("sweep", "plan", str(spec), "--set", "cells=3", code=2).stderr
-    )
+    refused = refusal_of("sweep", "plan", spec, "--set", "cells=3")
+    assert "cells: must be a table, got 3" in refused
 
 
 def test_power_is_told_of_more_cells_where_ten_are_among_the_best(tmp_path, monkeypatch, capsys):
@@ -274,4 +263,4 @@ def test_container_sees_the_folders_that_it_is_to_see(tmp_path, capsys):
 
 
 def test_status_of_a_folder_that_is_no_run_is_bad_input(tmp_path):
-    assert "is not a run" in rebench("status", str(tmp_path), code=2).stderr
+    assert "is not a run" in refusal_of("status", tmp_path)
