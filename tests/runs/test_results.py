@@ -73,6 +73,23 @@ def write_shard(run: Path, content: bytes) -> Path:
     return shard
 
 
+def test_shard_truncated_at_every_byte_of_its_last_record_keeps_the_others(tmp_path):
+    first, last = make_record(), make_record(seed=1)
+    whole = f"{first.to_line()}\n{last.to_line()}\n".encode()
+    for size in range(len(first.to_line()) + 1, len(whole)):
+        write_shard(tmp_path, whole[:size])
+        finished = FinishedTrials(tmp_path).refresh()
+        assert list(finished.trials) == [first.trial_id]
+        torn = size > len(first.to_line()) + 1
+        assert (
+            finished.problems
+            == ["results/a.0.jsonl ends with an unfinished line, which is ignored"] * torn
+        )
+        assert not finished.damaged
+    write_shard(tmp_path, whole)
+    assert len(FinishedTrials(tmp_path).refresh().trials) == 2
+
+
 def with_checksum(body: str) -> bytes:
     return f'{body},"crc32":"{zlib.crc32(body.encode()):08x}"}}'.encode()
 

@@ -30,6 +30,17 @@ def test_win_probability_has_the_interval_of_delong_on_the_logit_scale():
     assert (found.low, found.high) == pytest.approx((1 - turned.high, 1 - turned.low))
 
 
+def test_win_probability_interval_covers_at_its_level():
+    """Normal samples of equal scale: the truth is Phi(shift / sqrt 2)."""
+    generator = np.random.default_rng(1)
+    truth = stats.norm.cdf(1 / np.sqrt(2))
+    covered = 0
+    for _ in range(600):
+        found = win_probability(generator.normal(1, 1, 40), generator.normal(0, 1, 40))
+        covered += found.low <= truth <= found.high
+    assert 0.92 <= covered / 600 <= 0.98
+
+
 @pytest.mark.parametrize(
     ("first", "second", "expected"),
     [
