@@ -102,7 +102,7 @@ class StratifiedCells(TableColumn):
 
 
 class TopCells(TableColumn):
-    """Best cells of `table`, which is required: a number or a percentage of its cells."""
+    """Best cells of a table: either `n` cells or `percent` of its cells. `table` is required."""
 
     n: Annotated[int, Field(ge=1)] | None = None
     """Number of cells."""

@@ -119,7 +119,8 @@ class Start(Plain):
     epochs: Annotated[int, Field(ge=1)]
     """Epochs of the earlier trials; the `epochs` of the sweep include them."""
     what: Literal["weights", "state"] = "weights"
-    """Start with the weights only, or also with the momentum. The schedule starts again."""
+    """Start with the weights only, or also with the momentum. A new schedule of the learning rate
+    covers only the additional epochs."""
 
 
 # The fields of version 1 are part of every id. A later field has the old behaviour as its default,
