@@ -5,8 +5,8 @@ A product of a value and a statistic of the same step is a normalisation if the 
 in ``x * rsqrt(mean(x^2) + eps)`` and ``(x - mean(x)) / std(x)``.
 
 Paths lead through the value that a gate multiplies, never through the gate. A result of softmax or
-sigmoid is a gate. The result of another activation is a gate if the same number of layers leads
-from one step to both factors; the path counts are then the same for either choice.
+sigmoid is a gate. The result of another activation is a gate if both factors are computed from
+one earlier value, each through at most one layer.
 """
 
 from __future__ import annotations
