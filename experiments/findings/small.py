@@ -56,9 +56,11 @@ __all__ = [
     "jackknife_width",
     "largest_gain",
     "mean_accuracy",
+    "median_seconds",
     "memory_of_init",
     "prediction",
     "published",
+    "published_of",
     "spread",
     "top_ten",
 ]
@@ -75,6 +77,9 @@ _SWEEPS: Final = {
     "mini-60ep-nodecay": "mini-60ep-nodecay",
     "mini-proxy": "mini-proxy",
     "mini-he-parts": "mini-he-parts",
+    "mini-proxy-upper": "mini-proxy-upper",
+    "mini-proxy-he": "mini-proxy-he",
+    "mini-proxy-60ep": "mini-proxy-60ep",
 }
 
 
@@ -264,6 +269,17 @@ def largest_gain(tables: str, seeds: tuple[int, ...]) -> tuple[str, Estimate, in
 def mean_accuracy(tables: str, recipe: str, epoch: int | None = None) -> float:
     """Return the mean accuracy over cells and seeds."""
     return float(_runs(tables, recipe, epoch=epoch).means.mean())
+
+
+def published_of(tables: str) -> pd.Series[float]:
+    """Return the published accuracies of the cells that were trained with `fixed`."""
+    return published()[_runs(tables, "fixed").cells]
+
+
+def median_seconds(table: str) -> float:
+    """Return the median time of a training."""
+    rows = read_rows(table)
+    return float(rows.loc[rows["split"] == "train", "seconds"].median())
 
 
 def spread(tables: str, recipe: str) -> float:

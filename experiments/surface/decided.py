@@ -46,7 +46,9 @@ __all__ = [
 HERE: Final = Path(__file__).parent
 BEST: Final = 0.95  # quantile of published accuracy where the best 5 % begin, as in draw.py
 _BEST_5: Final = "best 5 %"
-RELEASED: Final = ("mini", "mini-proxy")
+RELEASED: Final = (
+    "mini", "mini-proxy", "mini-he-parts", "mini-proxy-upper", "mini-proxy-he", "mini-proxy-60ep"
+)  # fmt: skip
 
 
 class Prediction(NamedTuple):

@@ -28,6 +28,15 @@ CLAIMS = [
     ("mini+mini-proxy", "fixed", "topology", {"cells": "upper half", "seeds": (777, 888)}),
 ]
 
+UPPER, FASTER = "mini-proxy-upper", "topology(base_lr=2.3)"
+# Decided predictions: tau with the published ranking of two pairs of table and recipe.
+GAINS = {
+    "12": (("mini-proxy", "topology-init"), ("mini-proxy", "fixed")),
+    "F2.1": ((UPPER, HE), (UPPER, "fixed")),
+    "F2.2": ((UPPER, HE), (UPPER, FASTER)),
+    "F2.3": ((UPPER, FASTER), ("mini-proxy-60ep", "fixed")),
+}
+
 
 def runs_of(tables, recipe, cells="all", seeds=()):
     """Return accuracies [cells, seeds], read without the package's readers of runs."""
@@ -112,25 +121,32 @@ def test_prediction_is_kendalls_tau_with_the_published_accuracies():
     assert small.prediction("mini-proxy", "topology(base_lr=2.3)").value == pytest.approx(expected)
 
 
-def test_gain_in_prediction_keeps_the_number_of_best_cells_in_each_draw():
+@pytest.mark.parametrize("number", GAINS)
+def test_gain_in_prediction_keeps_the_number_of_best_cells_in_each_draw(number):
     """Compute the interval with numpy: bootstrap the best 5 % and the other cells separately."""
-    first, second = (runs_of("mini-proxy", name) for name in ("fixed", "topology-init"))
-    final = small.published()[first.index].to_numpy()
+    one, other = GAINS[number]
+    runs = [runs_of(*pair) for pair in (one, other)]
+    shared = runs[0].index.intersection(runs[1].index)
+    final = small.published()[shared].to_numpy()
     best = final >= small.published().quantile(0.95)
     rng, n = np.random.default_rng(0), len(final)
     weights = np.ones((1 + DRAWS, n))
     weights[1:] = 0
-    for stratum in (np.flatnonzero(best), np.flatnonzero(~best)):
+    for stratum in filter(len, (np.flatnonzero(best), np.flatnonzero(~best))):
         for row, drawn in enumerate(rng.choice(stratum, (DRAWS, len(stratum))), start=1):
             weights[row] += np.bincount(drawn, minlength=n)
-    gains = np.mean(
-        [taus(final, second[s], weights) - taus(final, first[s], weights) for s in first], axis=0
+    mine, its = (
+        np.mean([taus(final, own.loc[shared, seed], weights) for seed in own], axis=0)
+        for own in runs
     )
-    found = small.gain_in_prediction(
-        ("mini-proxy", "topology-init"), ("mini-proxy", "fixed"), level=0.975
-    )
+    gains = mine - its
+    cells = f"of {other[0]}" if one[0] != other[0] else "all"
+    found = small.gain_in_prediction(one, other, level=0.975, cells=cells)
     limits = np.quantile(gains[1:], [0.0125, 0.9875])
     assert found == pytest.approx((gains[0], *limits), abs=1e-9)
+    row = small.decisions()[number]
+    assert (row["gain"], row["gain_low"], row["gain_high"]) == pytest.approx(found)
+    assert row["n_cells"] == n
 
 
 def test_rank_sum_adds_the_ranks_of_its_parts():
@@ -187,6 +203,27 @@ def test_predictions_of_f1_are_decided_by_their_intervals():
         assert (row["drop_low"], row["drop_high"]) == pytest.approx(claim.drop[1:])
         expected = "holds" if claim.drop.high < 0.10 else "inconclusive"
         assert row["verdict"] == ("fails" if claim.drop.low > fails else expected)
+
+
+def test_predictions_of_f2_are_decided_by_their_intervals():
+    """The verdicts by hand, from the thresholds in plan-f.md."""
+    low, high = (
+        {number: small.decisions()[number][f"gain_{end}"] for number in GAINS}
+        for end in ("low", "high")
+    )
+    holds = {
+        "F2.1": low["F2.1"] > 0,
+        "F2.2": low["F2.2"] > -0.10 and high["F2.2"] < 0.10,
+        "F2.3": low["F2.3"] > -0.08,
+    }
+    fails = {
+        "F2.1": high["F2.1"] < 0.05,
+        "F2.2": low["F2.2"] > 0.10 or high["F2.2"] < -0.10,
+        "F2.3": high["F2.3"] < -0.08,
+    }
+    for number, held in holds.items():
+        expected = "holds" if held else "fails" if fails[number] else "inconclusive"
+        assert small.decisions()[number]["verdict"] == expected
 
 
 def test_second_look_replaces_the_first(monkeypatch):
