@@ -170,13 +170,19 @@ def test_plan_takes_other_values_for_the_keys_of_the_sweep(tmp_path, stand_in):
     assert "cells: must be a table, got 3" in refused
 
 
-def test_power_is_told_of_more_cells_where_ten_are_among_the_best(tmp_path, monkeypatch, capsys):
+@pytest.fixture
+def few_draws(monkeypatch):
+    """Simulate 4 tables instead of 100, which take up to a minute."""
+    monkeypatch.setitem(power.__kwdefaults__, "draws", 4)
+
+
+@pytest.mark.usefixtures("few_draws")
+def test_power_is_told_of_more_cells_where_ten_are_among_the_best(tmp_path, capsys):
     """The plan gives the power for 12 cells, and for 24, 48, 96 and 192; also with three seeds.
 
     Numbers with fewer than ten cells among the top K % are left out. For the top 10 % no power is
     given, because the seed tau of `mini` is too small there for a drop of 0.1.
     """
-    monkeypatch.setitem(power.__kwdefaults__, "draws", 4)  # 100 take a minute
     spec = _spec(tmp_path, "random = {n = 12}", seeds="[0, 1]")
     plan = ("sweep", "plan", str(spec), "--like", "mini@fixed", "--json", "--power")
     assert main([*plan, "0.1"]) == 0
@@ -194,6 +200,7 @@ def test_power_is_told_of_more_cells_where_ten_are_among_the_best(tmp_path, monk
     assert capsys.readouterr().out == ""
 
 
+@pytest.mark.usefixtures("few_draws")
 def test_power_takes_the_noise_of_the_published_table_for_long_trainings(
     tmp_path, monkeypatch, capsys
 ):
@@ -212,6 +219,7 @@ def test_power_takes_the_noise_of_the_published_table_for_long_trainings(
     assert "power can be very different" not in told.err
 
 
+@pytest.mark.usefixtures("few_draws")
 def test_power_says_that_the_noise_is_of_much_shorter_training_and_how_to_give_another(
     tmp_path, capsys
 ):

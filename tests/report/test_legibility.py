@@ -16,6 +16,8 @@ from matplotlib.legend import Legend
 
 from rebench.report.figures.style import Drawing, series_style
 
+pytestmark = pytest.mark.slow
+
 # Width of a placed figure in inches, and size of its smallest text in points.
 PLACED_IN, LEAST_PT = 3.3, 6
 # Free room at each end of an axis, as a share of the data's extent; markers need some.
