@@ -25,6 +25,7 @@ from experiments.laws.speed import scaled, speed_frame
 from experiments.surface.decided import (
     BEST,
     PLANS,
+    RELEASED,
     decide,
     published_accuracy,
     published_taus,
@@ -68,19 +69,6 @@ __all__ = [
 _DATASET: Final = "cifar10-jpeg16"
 _EXPERIMENTS: Final = Path(__file__).parents[1]
 _WITHOUT_TRAINING: Final = ("params", "cubed-depths", "synflow")
-_SWEEPS: Final = {
-    "mini": "mini",
-    "mini-init-parts": "mini-init-parts",
-    "mini-init-parts-seeds": "mini-init-parts",
-    "mini-60ep-first": "mini-60ep",
-    "mini-60ep-second": "mini-60ep",
-    "mini-60ep-nodecay": "mini-60ep-nodecay",
-    "mini-proxy": "mini-proxy",
-    "mini-he-parts": "mini-he-parts",
-    "mini-proxy-upper": "mini-proxy-upper",
-    "mini-proxy-he": "mini-proxy-he",
-    "mini-proxy-60ep": "mini-proxy-60ep",
-}
 
 
 @functools.cache
@@ -223,7 +211,7 @@ def change_of_drop(one: Change, other: Change) -> Estimate:
 def _decided() -> list[dict[str, Any]]:
     predictions: list[dict[str, Any]] = []
     for plan in PLANS:
-        tables = {sweep: _SWEEPS.get(sweep, "not released") for sweep in sweeps_of(plan)}
+        tables = {sweep: RELEASED.get(sweep, "not released") for sweep in sweeps_of(plan)}
         predictions += decide(tables, published(), plan)["predictions"]
     return predictions
 

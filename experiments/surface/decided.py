@@ -4,10 +4,10 @@ usage: python -m experiments.surface.decided E|F|G [--json] [SWEEP=TABLE ...]
 
 The plans are plan.md (E), plan-f.md (F) and plan-g.md (G).
 SWEEP is the name of a sweep's file in this folder, without `.toml`. TABLE is the folder of a run, a
-file or a released table; it is `runs/SWEEP` if not given, and the released table for `mini` and
-`mini-proxy`. Trials are recognised by their ids. A sweep is evaluated only after all of its trials
-have records. Published accuracies are those of the table `nb201`: mean accuracies on the test
-images of CIFAR-10 after 200 epochs.
+file or a released table. If it is not given, it is the released table of a complete sweep, and
+`runs/SWEEP` of another sweep. Trials are recognised by their ids. A sweep is evaluated only after
+all of its trials have records. Published accuracies are those of the table `nb201`: mean accuracies
+on the test images of CIFAR-10 after 200 epochs.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from rebench.tables.opening import open_table, read_rows
 
 __all__ = [
     "PLANS",
+    "RELEASED",
     "Prediction",
     "decide",
     "published_accuracy",
@@ -46,9 +47,20 @@ __all__ = [
 HERE: Final = Path(__file__).parent
 BEST: Final = 0.95  # quantile of published accuracy where the best 5 % begin, as in draw.py
 _BEST_5: Final = "best 5 %"
-RELEASED: Final = (
-    "mini", "mini-proxy", "mini-he-parts", "mini-proxy-upper", "mini-proxy-he", "mini-proxy-60ep"
-)  # fmt: skip
+# The released table of each complete sweep.
+RELEASED: Final = {
+    "mini": "mini",
+    "mini-init-parts": "mini-init-parts",
+    "mini-init-parts-seeds": "mini-init-parts",
+    "mini-60ep-first": "mini-60ep",
+    "mini-60ep-second": "mini-60ep",
+    "mini-60ep-nodecay": "mini-60ep-nodecay",
+    "mini-proxy": "mini-proxy",
+    "mini-he-parts": "mini-he-parts",
+    "mini-proxy-upper": "mini-proxy-upper",
+    "mini-proxy-he": "mini-proxy-he",
+    "mini-proxy-60ep": "mini-proxy-60ep",
+}
 
 
 class Prediction(NamedTuple):
@@ -322,8 +334,7 @@ def main(words: list[str]) -> None:
     sweeps = sweeps_of(names[0])
     if unknown := set(given) - set(sweeps):
         sys.exit(f"no sweep is called {', '.join(unknown)}; there are {', '.join(sweeps)}")
-    tables = {sweep: f"runs/{sweep}" for sweep in sweeps}
-    tables |= {name: name for name in RELEASED if name in tables} | given
+    tables = {sweep: RELEASED.get(sweep, f"runs/{sweep}") for sweep in sweeps} | given
     decided = decide(tables, published_accuracy(), names[0])
     if "--json" in words:
         finite = [
