@@ -3,7 +3,7 @@
 python docs/tutorials.py [--write] [--shown] PAGE...
 
 A block with a title is a file, a block of commands or Python is run, and a block of text is what
-the one before it prints. A block of the language "console" holds commands after "$ ", each
+the block before it prints. A block of the language "console" holds commands after "$ ", each
 followed by its output. With --write the output replaces the page's text; without, a text
 whose first line says something else, numbers aside, is an error. With --shown only those blocks
 are run whose output the page shows, and the output must be equal. A line ``...`` matches any number
