@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support import PROJECT, shared_data
+from support import shared_data
 
 from rebench.machine import search_garbage_rarely
 
@@ -39,12 +39,6 @@ def _same_draws() -> None:
     """Seed the global generators, so that every test draws the same numbers each time."""
     if torch := sys.modules.get("torch"):
         torch.manual_seed(0)
-
-
-@pytest.fixture(scope="session")
-def project() -> Path:
-    """Return the project's root."""
-    return PROJECT
 
 
 @pytest.fixture(scope="session")
