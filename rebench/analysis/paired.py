@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from cells.classes import trainable_networks
-from rebench.analysis.common_scale import on_scale_of
+from rebench.analysis.common_scale import FEW_CELLS, on_scale_of
 from rebench.analysis.concordance import MIN_CELLS, Floats, Ints
 from rebench.analysis.seed_noise import centred, means_of, pooled_sd
 from rebench.errors import InputError, UnknownNameError
@@ -90,14 +90,19 @@ class Accuracies:
         """Return runs [cells, runs] with gaps last, and the seed of each run.
 
         If some cells lack seeds, a column mixes runs of several seeds. The runs are then centred:
-        the common effect of each seed is removed.
+        the common effect of each seed is removed. There is one column if fewer than half of the
+        cells, and fewer than `FEW_CELLS` cells, have two runs.
         """
         seen = np.isfinite(self.runs)
         seeds = np.broadcast_to(np.array(self.seeds, dtype=np.int64), seen.shape)
         if seen.all():
             return self.runs, seeds
         first = np.argsort(~seen, axis=1, kind="stable")
-        first = first[:, : int(np.quantile(self.counts, 1 - _MANY, method="lower"))]
+        several = self.counts >= 2
+        columns = int(np.quantile(self.counts, 1 - _MANY, method="lower"))
+        if several.mean() < _MOST:
+            columns = columns if several.sum() >= FEW_CELLS else 1
+        first = first[:, :columns]
         return np.take_along_axis(self.centred, first, 1), np.take_along_axis(seeds, first, 1)
 
     def take(self, rows: Ints | NDArray[np.bool_]) -> Accuracies:
@@ -213,12 +218,17 @@ class Paired:
 
     @cached_property
     def repeated(self) -> Paired:
-        """Return the cells with two runs in both tables; one suffices in a table of single runs."""
-        enough = [
-            table.counts >= (2 if (table.counts >= 2).mean() >= _MOST else 1)
-            for table in (self.before, self.after)
-        ]
-        if not (rows := enough[0] & enough[1]).any():
+        """Return the cells with two runs in both tables.
+
+        If at most one table has two runs of enough cells, one run suffices in the other table.
+        """
+        tables = (self.before, self.after)
+        needed = [min(2, table.side_by_side[0].shape[1]) for table in tables]
+        several = (self.before.counts >= 2) & (self.after.counts >= 2)
+        if needed == [1, 1] and several.sum() >= FEW_CELLS:
+            needed = [2, 2]
+        rows = (self.before.counts >= needed[0]) & (self.after.counts >= needed[1])
+        if not rows.any():
             return replace(self, before=_meant(self.before), after=_meant(self.after))
         return self if rows.all() else self.take(rows)
 

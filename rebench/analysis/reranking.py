@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from rebench.analysis.choices import MOST_DRAWS, TOP_PERCENT, Selection
+from rebench.analysis.common_scale import FEW_CELLS
 from rebench.analysis.concordance import MIN_CELLS
 from rebench.analysis.curve import rank_curve
 from rebench.analysis.improvement import improvement
@@ -221,10 +222,16 @@ class Reranking(Drawable):
             )
         largest = curve.nlargest(1, "top_percent").iloc[0]
         if curve["seed_tau"].isna().all():
+            few = self.before.has_seeds or self.after.has_seeds
+            why = (
+                f"fewer than {FEW_CELLS} cells have two seeds in both tables"
+                if few
+                else "both tables have one value per cell"
+            )
             return (
-                "A difference cannot be told from the effect of seeds, because both tables have "
-                f"one value per cell. {_numbers(largest)}. {self._scope} Train a second seed, or "
-                "give a table with several seeds."
+                f"A difference cannot be told from the effect of seeds, because {why}. "
+                f"{_numbers(largest)}. {self._scope} Train a second seed"
+                f"{' of more cells' if few else ''}, or give a table with several seeds."
             )
         if not math.isfinite(self.p_judged):
             return f"No p-value can be given; the notes say why. {_numbers(largest)}. {self._scope}"

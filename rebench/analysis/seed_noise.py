@@ -104,8 +104,8 @@ def centred(values: Floats) -> Floats:
     A seed sets the order of the data for all cells, so it can raise or lower all accuracies. Its
     effect is the median over cells of the difference between a run and the mean of its cell. A few
     failed runs do not change the median. Cells with equal runs (those without a path) have no seed
-    effect and keep their values. If accuracies are multiples of a unit, the effects are rounded to
-    this unit, which keeps ties.
+    effect and keep their values, except cells with one run. If accuracies are multiples of a unit,
+    the effects are rounded to this unit, which keeps ties.
     """
     seen = np.isfinite(values)
     spread = np.where(seen, values, -np.inf).max(axis=1) - np.where(seen, values, np.inf).min(
@@ -128,7 +128,7 @@ def centred(values: Floats) -> Floats:
     if unit > 0:
         effects = np.rint(effects / unit) * unit
     found: Floats = values.copy()
-    found[moved] -= effects
+    found[moved | (seen.sum(axis=1) == 1)] -= effects
     return found
 
 

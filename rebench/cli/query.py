@@ -89,6 +89,7 @@ def query(
         {recipe: open_table(table, recipe=recipe)} if recipe else open_recipes(table)
     )
     opened = next(iter(by_recipe.values()))
+    index = _trained(index, list(by_recipe.values()))
     if everything:
         rows = [row for label, each in by_recipe.items() for row in _groups(each, index, label)]
         if not rows:
@@ -146,6 +147,18 @@ def _in_order(table: str, cell: str | None) -> tuple[str, str | None]:
     """Return the table and the cell, which may have been typed in the other order."""
     swapped = cell is not None and table.isdigit() and not Path(table).exists()
     return (str(cell), table) if swapped else (table, cell)
+
+
+def _trained(index: int, tables: list[Table]) -> int:
+    """Return the cell, or an equal cell if the tables have this one only, and say so."""
+    from rebench.tables.whole_space import trained_cell_of, trained_cells
+
+    trained = sorted({cell for table in tables for cell in trained_cells(table).tolist()})
+    equal = index if index in trained else int(trained_cell_of(trained)[index])
+    if equal in (-1, index):
+        return index
+    say(f"cell {index} is the same network as cell {equal}, whose results are shown", err=True)
+    return equal
 
 
 def _groups(table: Table, index: int, recipe: str | None) -> Iterator[dict[str, object]]:

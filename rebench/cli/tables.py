@@ -319,6 +319,7 @@ def export(
     from rebench.nats.searchable import renamed
     from rebench.nats.synetune import export_syne_tune
     from rebench.tables import open_table
+    from rebench.tables.whole_space import whole_space
 
     writers: dict[str, Callable[..., Any]] = {
         "nats": functools.partial(export_nats, one_file=out.name.endswith(".pickle.pbz2")),
@@ -328,7 +329,7 @@ def export(
     }
     complete = completed if for_search else lambda given: given
     names = dict(map(_ours_and_theirs, dataset_as or ()))
-    own = open_table(table, recipe=recipe)
+    own = whole_space(open_table(table, recipe=recipe))
     opened = complete(renamed(own, names) if names else own)
     if published is not None:
         choice = Choice(published=complete(open_table(published)), retrained=opened)

@@ -28,6 +28,7 @@ from rebench.nats.fastpath import Values
 from rebench.nats.packaged import package_results
 from rebench.tables.opening import open_table
 from rebench.tables.table import Table
+from rebench.tables.whole_space import whole_space
 
 __all__ = ["NotHeldError", "ReBench", "create"]
 
@@ -93,7 +94,8 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
     metrics.
 
     If the run has a record, its values are returned, otherwise the published values; see
-    `source_of`.
+    `source_of`. A table with a run of each network with a path answers for cells that it lacks
+    with the runs of an equal cell (`rebench.tables.whole_space`).
 
     Args:
         published: the ingested benchmark: a table or its path.
@@ -368,9 +370,9 @@ def create(
 
 
 def _opened(table: Table | str | Path | None, recipe: str | None = None) -> Table | None:
-    if table is None or isinstance(table, Table):
-        return table
-    return open_table(table, recipe=recipe)
+    if table is None:
+        return None
+    return whole_space(table if isinstance(table, Table) else open_table(table, recipe=recipe))
 
 
 @functools.cache

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cells import Cell, compile_space
+from cells.classes import functional_classes
 from rebench.errors import InputError
 from rebench.runs.spec import CellsSpec, TableColumn
 
@@ -35,8 +36,10 @@ def choose_cells(choice: CellsSpec, accuracies: AccuracyReader) -> tuple[list[Ce
         indices += range(len(space))
     unique = sorted(set(indices))
     repeated = len(indices) - len(unique)
-    if choice.classes == "one of each":
-        classes = space.functional_class[unique]
+    if choice.classes in ("one of each", "one of each network"):
+        by_network = choice.classes == "one of each network"
+        partition = functional_classes("strict") if by_network else space.functional_class
+        classes = partition[unique]
         unique = [unique[place] for place in sorted(np.unique(classes, return_index=True)[1])]
     elif choice.classes == "every member":
         chosen = [Cell.from_index(index) for index in unique]

@@ -131,9 +131,10 @@ class CellsSpec(Plain):
     """The best cells of a table."""
     all: bool = False
     """All 15,625 cells."""
-    classes: Literal["as given", "one of each", "every member"] = "as given"
-    """Cells with the same `functional_class` (`rebench cells export`) compute the same function.
-    Train the given cells, one cell of each of their classes, or all members of these classes."""
+    classes: Literal["as given", "one of each", "one of each network", "every member"] = "as given"
+    """Which of the chosen cells are trained: all, one cell of each published class
+    (`functional_class` of `rebench cells export`), or one cell of each trainable network
+    (`network_class`). With `every member`, all cells of the published classes are trained."""
 
     @field_validator("indices", "strings")
     @classmethod

@@ -4,7 +4,8 @@ A table and its copy are two trainings of the same networks: both add noise of t
 true accuracies. True accuracies are drawn given two values: the accuracy in the table, and a
 prediction from networks with similar operations and paths. Without the prediction, similar cells
 would get unrelated errors, and a copy would have more local optima than a training with other
-seeds. Cells that are the same trainable network share their true accuracy.
+seeds. Cells that are the same trainable network share their true accuracy, and cells that have the
+runs of another cell (`SearchTable.trained`) have them in every copy.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from rebench.analysis.equal_cells import EqualCells
 from rebench.analysis.seed_noise import centred, means_of, pooled, pooled_sd
 from rebench.errors import InputError
 from rebench.search.search_space import SearchSpace
-from rebench.search.tabular import Floats, SearchTable
+from rebench.search.tabular import Floats, Ints, SearchTable
 
 __all__ = ["rerun_tables"]
 
@@ -36,6 +37,17 @@ _KERNEL_WIDTH: Final = 16.0
 _PENALTIES: Final = 10.0 ** np.arange(-4, 4)
 # The scale of predictions is logarithmic beyond this many standard deviations below the best cell.
 _LINEAR_SD: Final = 5
+
+
+class _Trainings(NamedTuple):
+    """Accuracies of separate runs, and the row of each cell among them."""
+
+    accuracy: Floats
+    """[trainings, seeds]."""
+    space: SearchSpace
+    """One cell for each row."""
+    of_cell: Ints
+    """[cells]."""
 
 
 class _Noise(NamedTuple):
@@ -58,14 +70,15 @@ def rerun_tables(table: SearchTable, count: int, rng: np.random.Generator) -> li
     left unchanged; a final accuracy of unknown noise is an error. So is a table in which failed
     trainings make some cells so noisy that they would become the best.
     """
-    noise = _noise(table.tested, table.space)
+    trainings = _trainings(table.tested, table)
+    noise = _noise(trainings)
     if noise is None:
         raise InputError(
             f"{table.name} has one value per cell and fewer than {_FEWEST_CLASSES} networks with "
             "two equal cells, so its seed noise is unknown; give a table with several seeds, or "
             "compare with reruns=0"
         )
-    tested = _rerun(table.tested, noise, table.space, count, rng)
+    tested = _rerun(trainings, noise, count, rng)
     best = noise.means.argmax()
     highest = max((float(np.nanmax(drawn)) for drawn in tested), default=0.0)
     if highest > noise.means[best] + _FARTHEST_SD * noise.run_sd[best]:
@@ -78,8 +91,10 @@ def rerun_tables(table: SearchTable, count: int, rng: np.random.Generator) -> li
     for level in table.fidelities:
         if np.array_equal(level.accuracy, table.tested, equal_nan=True):
             levels.append(tested)
-        elif (known := _noise(level.accuracy, table.space)) is not None:
-            levels.append(_rerun(level.accuracy, known, table.space, count, rng))
+            continue
+        trainings = _trainings(level.accuracy, table)
+        if (known := _noise(trainings)) is not None:
+            levels.append(_rerun(trainings, known, count, rng))
         else:
             levels.append([level.accuracy] * count)
     return [
@@ -97,8 +112,25 @@ def rerun_tables(table: SearchTable, count: int, rng: np.random.Generator) -> li
     ]
 
 
-def _noise(accuracy: Floats, space: SearchSpace) -> _Noise | None:
-    """Return the noise of accuracies [cells, seeds]; None if it is unknown."""
+def _trainings(accuracy: Floats, table: SearchTable) -> _Trainings:
+    """Return accuracies [cells, seeds] of a table without repeated runs."""
+    cells = table.space.indices
+    trained = cells if table.trained is None else table.trained
+    _, first, of_cell = np.unique(trained, return_index=True, return_inverse=True)
+    # A signal of another table can have runs of its own for every cell.
+    if not np.array_equal(accuracy, accuracy[first][of_cell], equal_nan=True):
+        first = of_cell = np.arange(len(cells))
+    kept = np.sort(first)
+    return _Trainings(
+        accuracy=accuracy[kept],
+        space=SearchSpace.of(cells[kept].tolist()),
+        of_cell=np.searchsorted(kept, first)[of_cell],
+    )
+
+
+def _noise(trainings: _Trainings) -> _Noise | None:
+    """Return the noise of accuracies; None if it is unknown."""
+    accuracy, space = trainings.accuracy, trainings.space
     counts = np.isfinite(accuracy).sum(axis=1).astype(np.float64)
     if (counts >= 2).any():
         runs = centred(accuracy)
@@ -122,14 +154,16 @@ def _noise(accuracy: Floats, space: SearchSpace) -> _Noise | None:
 
 
 def _rerun(
-    accuracy: Floats, noise: _Noise, space: SearchSpace, count: int, rng: np.random.Generator
+    trainings: _Trainings, noise: _Noise, count: int, rng: np.random.Generator
 ) -> list[Floats]:
     """Draw accuracies [cells, seeds], without those that are missing."""
-    missing = np.where(np.isfinite(accuracy), 0.0, np.nan)
-    return [
-        true[:, None] + rng.standard_normal(accuracy.shape) * noise.run_sd[:, None] + missing
-        for true in _true_accuracies(noise, space, count, rng)
-    ]
+    shape = trainings.accuracy.shape
+    missing = np.where(np.isfinite(trainings.accuracy), 0.0, np.nan)
+    drawn = (
+        true[:, None] + rng.standard_normal(shape) * noise.run_sd[:, None] + missing
+        for true in _true_accuracies(noise, trainings.space, count, rng)
+    )
+    return [accuracy[trainings.of_cell] for accuracy in drawn]
 
 
 def _true_accuracies(

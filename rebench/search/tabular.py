@@ -24,6 +24,7 @@ from rebench.search.search_space import SearchSpace
 from rebench.tables import Key, Table, open_table
 from rebench.tables.columns import MEAN_SEED
 from rebench.tables.opening import recipes_of, table_label
+from rebench.tables.whole_space import trained_cell_of, trained_cells, whole_space
 
 __all__ = [
     "Fidelity",
@@ -36,6 +37,7 @@ __all__ = [
 ]
 
 Floats: TypeAlias = NDArray[np.float64]
+Ints: TypeAlias = NDArray[np.int64]
 
 # Data set -> name of its training run with validation accuracy, and the test split that papers
 # report.
@@ -94,6 +96,8 @@ class SearchTable:
         split: the split of `tested`: ``test``, or ``validation`` where a table has no other.
         scores: features of each cell that predictors know, (cells, proxies), such as proxies of
             trained networks (`rebench.search.proxies.knowing`).
+        trained: the cell whose runs are the final accuracies of each cell, (cells,): the cell
+            itself, or an equal cell (`rebench.tables.whole_space`). None: each cell itself.
     """
 
     name: str
@@ -105,6 +109,7 @@ class SearchTable:
     reported: str
     split: Literal["test", "validation"] = "test"
     scores: Floats | None = None
+    trained: Ints | None = None
 
     def __post_init__(self) -> None:
         if not self.fidelities:
@@ -144,8 +149,12 @@ class SearchTable:
     def protocol(self) -> str:
         """One line that describes the signal, the final accuracy and the unit of the budget."""
         clock = "simulated GPU-seconds" if self.has_seconds else "evaluations (no times in it)"
+        cells = f"{len(self.space):,} cells"
+        if self.trained is not None:
+            equal = int((self.trained != self.space.indices).sum())
+            cells += f", {equal:,} of them with the accuracy of an equal cell"
         return (
-            f"{self.dataset}, {len(self.space):,} cells; searched on {self.searched_on}; "
+            f"{self.dataset}, {cells}; searched on {self.searched_on}; "
             f"reported: {self.reported}; clock: {clock}"
         )
 
@@ -169,6 +178,7 @@ class SearchTable:
             ),
             tested=self.tested[rows],
             scores=None if self.scores is None else self.scores[rows],
+            trained=None if self.trained is None else self.trained[rows],
         )
 
 
@@ -190,9 +200,11 @@ def search_table(
 ) -> SearchTable:
     """Return the table that algorithms search: signals, costs and final accuracies of cells.
 
-    Cells that lack a signal or a finite final accuracy are left out, and the protocol says so. The
-    final accuracy is on the test split. If the table has validation accuracy only, the final
-    accuracy is on the validation split, and the protocol says so.
+    Cells that lack a signal or a finite final accuracy are left out, and the protocol says so. If
+    the table has a run of each network with a path, cells that it lacks have the accuracy of an
+    equal cell (`rebench.tables.whole_space`). The final accuracy is on the test split. If the table
+    has validation accuracy only, the final accuracy is on the validation split, and the protocol
+    says so.
 
     Args:
         table: table of the final accuracies: published, re-trained or generated.
@@ -211,7 +223,9 @@ def search_table(
             benchmark authors' protocol for Hyperband and BOHB. They are `epochs` of the shortest
             run that is long enough: by default its whole length, a third and a ninth.
     """
-    name = name or table.name
+    name, own = name or table.name, table
+    table = whole_space(table)
+    signal, times = (each and whole_space(each) for each in (signal, times))
     shown_in = signal or table
     reported = _final_keys(table, dataset)[-1]
     seen = _signal_dataset(signal, dataset) if signal else dataset
@@ -247,6 +261,7 @@ def search_table(
         ),
         reported=_describe_final(table, reported, left_out),
         split="validation" if reported.split == _VALIDATION else "test",
+        trained=None if table is own else trained_cell_of(trained_cells(own))[cells],
     )
 
 

@@ -159,9 +159,9 @@ class Group:
 
     def lacking(self, index: int, table: str) -> MissingDataError:
         """Return an error for a missing cell `index` that names cells of the table."""
-        classes = functional_classes("exact")
+        classes = functional_classes("strict")
         equal = self.index[classes[self.index] == classes[index]]
-        instead = f"cell {equal[0]} is the same function; " if len(equal) else ""
+        instead = f"cell {equal[0]} is the same network; " if len(equal) else ""
         return MissingDataError(
             f"{table} has no value of cell {index} for {self.key}; {instead}it contains "
             f"{len(self.index)} cells, among them {', '.join(map(str, self.index[:_SHOWN]))}"

@@ -132,6 +132,33 @@ def test_cells_with_one_run_are_said_to_be_left_out_of_tau():
     assert "tau and seed tau are of 51 cells: those with two seeds in both tables" in notes
 
 
+@pytest.mark.parametrize("repeated", [60, 150, 240])
+def test_a_second_seed_of_a_part_of_the_cells_gives_the_seed_tau_of_this_part(repeated: int):
+    """Cells with one seed have no part in it, whether 10 % or almost half have a second seed."""
+    rng = np.random.default_rng(5)
+    pair = [values + np.array([0.0, 0.5]) for values in two_tables(500, (2, 2), rng, change=1.0)]
+    rows = rng.permutation(500)[:repeated]
+    whole, _ = rank_curve(Paired.of_values(*(x[rows] for x in pair)), (100, 50), draws=19, rng=0)
+    for values in pair:
+        values[np.setdiff1d(np.arange(500), rows), 1] = np.nan
+    found, notes = rank_curve(Paired.of_values(*pair), (100, 50), draws=19, rng=0)
+    assert found["n_cells"].tolist() == whole["n_cells"].tolist()
+    for name in ("tau", "seed_tau"):
+        np.testing.assert_allclose(found[name], whole[name], atol=0.03)
+    assert found["drop_low"].iloc[0] > 0
+    assert notes[0].startswith(f"{repeated} of 500 cells have two seeds")
+
+
+def test_too_few_second_seeds_give_no_seed_tau_and_no_test():
+    rng = np.random.default_rng(5)
+    pair = two_tables(500, (2, 2), rng, change=1.0)
+    for values in pair:
+        values[40:, 1] = np.nan
+    found, _ = rank_curve(Paired.of_values(*pair), (100,), draws=19, rng=0)
+    assert found["n_cells"].tolist() == [500]
+    assert found[["seed_tau", "drop", "p_family"]].isna().all(axis=None)
+
+
 @pytest.mark.parametrize(("below", "outlying"), [(8.3, False), (8.5, True)])
 def test_a_run_is_far_below_at_seven_deviations_of_similar_cells(below, outlying):
     """The limit is 7 * 1.2011, about 8.4, below the best run of the cell.

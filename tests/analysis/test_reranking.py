@@ -64,6 +64,15 @@ def test_verdict_on_few_runs_says_what_is_lacking(n, seeds, words):
     assert words in _rerank(_pair(n, seeds, 2.0)).sentence
 
 
+def test_verdict_on_few_second_seeds_says_that_they_are_too_few():
+    tables = _pair(80, (2, 2), 2.0)
+    for own in tables:
+        own.runs[30:, 1] = np.nan
+    said = _rerank(tables).sentence
+    assert "because fewer than 50 cells have two seeds in both tables. Top 100 %: tau = 0." in said
+    assert "Train a second seed of more cells, or" in said
+
+
 def test_verdict_has_claim_numbers_interval_p_and_scope():
     found = _rerank(_pair(80, (3, 2), 2.0))
     row = found.by_k.iloc[0]

@@ -72,6 +72,17 @@ def test_the_median_effect_of_each_seed_is_removed_from_cells_that_react_to_seed
     np.testing.assert_array_equal(centred(runs[:, :1]), runs[:, :1])
 
 
+def test_the_effect_of_a_seed_is_removed_from_cells_with_one_run_too():
+    rng = np.random.default_rng(0)
+    true = rng.normal(90, 2, 400)
+    runs = true[:, None] + [0.0, 1.5] + rng.normal(0, 0.1, (400, 2))
+    runs[200:300, 0] = np.nan
+    runs[300:, 1] = np.nan
+    error = np.nanmean(centred(runs) - true[:, None], axis=1)
+    parts = [error[part].mean() for part in (slice(200), slice(200, 300), slice(300, 400))]
+    np.testing.assert_allclose(parts, 0.75, atol=0.05)
+
+
 @pytest.mark.parametrize("images", [360, 10_000])
 def test_centred_accuracies_stay_multiples_of_their_unit_so_that_ties_stay_ties(images):
     """The effects are 2, -1 and -1 images; their medians over the cells are a little less."""

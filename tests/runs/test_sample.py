@@ -51,6 +51,7 @@ def test_stratified_by_multiplier_leaves_out_cells_without_a_path():
 def test_functional_classes_one_of_each_and_every_member():
     """The published count of functionally distinct cells is 6,466 (NAS-Bench-201)."""
     assert len(choose(all=True, classes="one of each")) == 6466
+    assert len(choose(all=True, classes="one of each network")) == 5485
     members = choose(indices=[11], classes="every member")
     same = np.flatnonzero(SPACE.functional_class == SPACE.functional_class[11])
     assert members == same.tolist()

@@ -124,11 +124,11 @@ def test_query_shows_a_cell_under_every_recipe_best_first_or_names_cells(capsys)
     assert "3 cells, among them 102, 326, 379" in capsys.readouterr().err
 
 
-def test_a_cell_of_the_same_function_is_named(tmp_path: Path):
+def test_an_equal_cell_is_named(tmp_path: Path):
     cell = Cell.parse("|avg_pool_3x3~0|+|none~0|none~1|+|none~0|avg_pool_3x3~1|none~2|")
     twin = Cell.parse("|avg_pool_3x3~0|+|none~0|skip_connect~1|+|none~0|avg_pool_3x3~1|none~2|")
     rows = [{"index": cell.index, "dataset": "cifar10", "split": "ori-test", "epochs": 200,
              "seed": 7, "accuracy": 50.0}]  # fmt: skip
     pd.DataFrame(rows).to_csv(tmp_path / "one.csv", index=False)
-    with pytest.raises(MissingDataError, match=f"cell {cell.index} is the same function"):
+    with pytest.raises(MissingDataError, match=f"cell {cell.index} is the same network"):
         open_table(tmp_path / "one.csv").accuracy(twin.index, "cifar10")
