@@ -35,9 +35,11 @@ def title(study: Study) -> str:
 
 def subtitle(study: Study) -> str:
     """Return the seeds, epochs and split, and the folder of the records."""
-    seeds = sorted(study.table["seed"].unique())
+    cells = study.table.groupby(["dataset", "recipe", "index"], observed=True)
+    counts = cells["seed"].nunique()
+    number_of = " to ".join(dict.fromkeys((f"{counts.min()}", f"{counts.max()}")))
     epochs = ", ".join(str(number) for number in sorted(study.table["epochs"].unique()))
-    several = f"{len(seeds)} seeds" if len(seeds) > 1 else "one seed"
+    several = "one seed" if number_of == "1" else f"{number_of} seeds"
     splits = " and ".join(dict.fromkeys(reranking.split for reranking in study.rerankings))
     return f"{several} a cell, {epochs} epochs, accuracy on {splits}; from {study.run}"
 

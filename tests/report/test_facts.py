@@ -92,6 +92,9 @@ def test_subtitle_and_notes_say_each_thing_once():
         "3 seeds a cell, 12, 200 epochs, accuracy on ori-test; from runs/mine"
     )
     assert subtitle(_study(run_table(4).assign(seed=1))).startswith("one seed a cell, 200 epochs")
+    rows = run_table(4)
+    fewer = rows[(rows["index"] > rows["index"].min()) | (rows["seed"] == rows["seed"].min())]
+    assert subtitle(_study(fewer)).startswith("1 to 3 seeds a cell, 200 epochs")
     found = replace(reranking(), notes=("second", "first"))
     noted = notes(replace(study, rerankings=(found,)))
     assert noted == ["first", "cifar10: second", "cifar10: first"]
