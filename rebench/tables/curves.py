@@ -80,6 +80,24 @@ class RunCurves:
         return self._file.read().unify_dictionaries().combine_chunks()
 
     @functools.cached_property
+    def _values(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Columns of the file: epoch, accuracy and loss."""
+        epoch, accuracy, loss = (
+            self._epochs[name].to_numpy() for name in ("epoch", "accuracy", "loss")
+        )
+        return epoch, accuracy, loss
+
+    @functools.cached_property
+    def _of_cell(self) -> Mapping[int, list[tuple[str, Key, int]]]:
+        """Trial, key and seed of the rows of each cell."""
+        of_cell: dict[int, list[tuple[str, Key, int]]] = {}
+        names = ["index", "trial_id", *Key._fields, "seed"]
+        columns = (self._rows[name].tolist() for name in names)
+        for index, trial_id, *key, seed in zip(*columns, strict=True):
+            of_cell.setdefault(index, []).append((trial_id, Key(*key), seed))
+        return of_cell
+
+    @functools.cached_property
     def _places(self) -> Mapping[tuple[str, str], Ints]:
         """The rows of the epochs of each trial and split."""
         names = ["trial_id", "split"]
@@ -88,16 +106,12 @@ class RunCurves:
     def of(self, index: int) -> dict[tuple[Key, int], CurveArrays]:
         """Return the curves of one cell by ((data set, split, epochs), seed)."""
         found = {}
-        for row in self._rows[self._rows["index"] == index].itertuples():
-            at = self._places.get((row.trial_id, row.split))
+        epoch, accuracy, loss = self._values
+        for trial_id, key, seed in self._of_cell.get(index, ()):
+            at = self._places.get((trial_id, key.split))
             if at is not None:
-                epochs = self._epochs.take(at).sort_by("epoch")
-                key = Key(str(row.dataset), str(row.split), int(row.epochs))
-                found[key, int(row.seed)] = CurveArrays(
-                    accuracy=epochs["accuracy"].to_numpy(),
-                    loss=epochs["loss"].to_numpy(),
-                    seconds=None,
-                )
+                at = at[np.argsort(epoch[at], kind="stable")]
+                found[key, seed] = CurveArrays(accuracy=accuracy[at], loss=loss[at], seconds=None)
         return found
 
     def pieces(self) -> Iterator[pd.DataFrame]:
