@@ -267,6 +267,9 @@ def scenarios() -> dict[str, list[Scenario]]:
             for effect in (0.0, 0.75)
             for n in SIZES
         ],
+        "one seed of a recipe that saturates": [
+            Scenario(n=n, seeds=(3, 1), saturating=True) for n in (50, 200)
+        ],
     }
 
 
