@@ -86,6 +86,8 @@ def dense_codes(values: NDArray[np.floating[Any]]) -> Ints:
     Equal values (to `TIE_WIDTH`) have equal codes; the lowest code is 0.
     """
     rounded = np.rint(np.asarray(values, dtype=np.float64) / TIE_WIDTH)
+    if np.isnan(rounded).any():
+        raise InputError("ranks need an accuracy of every cell, got NaN")
     order = np.argsort(rounded, axis=1)
     ordered = np.take_along_axis(rounded, order, axis=1)
     steps = np.zeros(rounded.shape, dtype=np.int64)
