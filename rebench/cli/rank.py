@@ -71,7 +71,9 @@ def choices(
     with contextlib.suppress(ValueError):
         percents = tuple(float(part) for part in top.split(","))
     if not percents or not all(0 < percent <= 100 for percent in percents):
-        raise InputError(f"--top takes percentages, at most 100, like 100,50,10, got {top!r}")
+        raise InputError(
+            f"--top takes percentages above 0 and at most 100, like 100,50,10, got {top!r}"
+        )
     return Choices(
         published=published,
         datasets=dataset or (),

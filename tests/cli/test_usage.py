@@ -45,7 +45,7 @@ JAHS = "jahs-bench-201"
         ("rank mini --by x", "by takes benchmark, retrained, either or a table: unknown table 'x'"),
         ("rank mini --across x", "'--across': 'x' is not one of 'recipes'"),
         ("rank mini --out x", "--across"),
-        ("rank mini --top 100,x", "--top takes percentages, at most 100, like 100,50,10, got '100"),
+        ("rank mini --top 100,x", "--top takes percentages above 0 and at most 100, like 100,50"),
         ("rank mini --top 100,0", "like 100,50,10, got '100,0'"),
         ("rank mini --top 100.5", "like 100,50,10, got '100.5'"),
         ("rank mini mini --across recipes", "leave the second out"),
