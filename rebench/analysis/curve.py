@@ -34,8 +34,6 @@ __all__ = ["exchanged", "rank_curve"]
 _COVERED: Final = 0.95
 # With 19 draws the smallest p-value is 1 / 20 = 0.05.
 _FEWEST_DRAWS: Final = 19
-# If a smaller share of the cells has two seeds, the other cells lack one by design.
-_PART: Final = 0.5
 # Largest number of cells in the simulation of unequal noise.
 _MODELLED: Final = 2000
 
@@ -102,9 +100,9 @@ def rank_curve(
 
 
 def _with_two_seeds(paired: Paired) -> tuple[Paired, list[str]]:
-    """Return the pair; keep only cells with two seeds if a table has them by design for a part."""
+    """Return the pair, and a note; keep only cells with two seeds if most cells have one."""
     known = paired.repeated
-    if len(known) >= _PART * len(paired):
+    if not paired.mostly_single:
         return paired, []
     told = f"{len(known)} of {len(paired)} cells have two seeds"
     return known, [f"{told}: tau, seed tau, `drop` and the test are of these cells"]

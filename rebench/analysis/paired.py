@@ -100,8 +100,8 @@ class Accuracies:
         first = np.argsort(~seen, axis=1, kind="stable")
         several = self.counts >= 2
         columns = int(np.quantile(self.counts, 1 - _MANY, method="lower"))
-        if several.mean() < _MOST:
-            columns = columns if several.sum() >= FEW_CELLS else 1
+        if several.mean() < _MOST and several.sum() < FEW_CELLS:
+            columns = 1
         first = first[:, :columns]
         return np.take_along_axis(self.centred, first, 1), np.take_along_axis(seeds, first, 1)
 
@@ -231,6 +231,11 @@ class Paired:
         if not rows.any():
             return replace(self, before=_meant(self.before), after=_meant(self.after))
         return self if rows.all() else self.take(rows)
+
+    @property
+    def mostly_single(self) -> bool:
+        """Return whether less than half of the cells have the runs that `repeated` requires."""
+        return len(self.repeated) < _MOST * len(self)
 
     def take(self, rows: Ints | NDArray[np.bool_]) -> Paired:
         """Return the pair of some of the cells."""

@@ -150,14 +150,17 @@ def _in_order(table: str, cell: str | None) -> tuple[str, str | None]:
 
 
 def _trained(index: int, tables: list[Table]) -> int:
-    """Return the cell, or an equal cell if the tables have this one only, and say so."""
+    """Return the cell; if no table has it, return and announce an equal cell that has results."""
     from rebench.tables.whole_space import trained_cell_of, trained_cells
 
     trained = sorted({cell for table in tables for cell in trained_cells(table).tolist()})
     equal = index if index in trained else int(trained_cell_of(trained)[index])
     if equal in (-1, index):
         return index
-    say(f"cell {index} is the same network as cell {equal}, whose results are shown", err=True)
+    say(
+        f"cell {index} is the same network as cell {equal}; the results are those of cell {equal}",
+        err=True,
+    )
     return equal
 
 

@@ -332,7 +332,7 @@ def export(
     own = whole_space(open_table(table, recipe=recipe))
     opened = complete(renamed(own, names) if names else own)
     if published is not None:
-        choice = Choice(published=complete(open_table(published)), retrained=opened)
+        choice = Choice(published=complete(whole_space(open_table(published))), retrained=opened)
     elif opened.origin == "retrained":
         choice = Choice(retrained=opened)
     else:

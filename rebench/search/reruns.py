@@ -117,7 +117,7 @@ def _trainings(accuracy: Floats, table: SearchTable) -> _Trainings:
     cells = table.space.indices
     trained = cells if table.trained is None else table.trained
     _, first, of_cell = np.unique(trained, return_index=True, return_inverse=True)
-    # A signal of another table can have runs of its own for every cell.
+    # If the signal is from another table, equal cells can have different signals.
     if not np.array_equal(accuracy, accuracy[first][of_cell], equal_nan=True):
         first = of_cell = np.arange(len(cells))
     kept = np.sort(first)

@@ -96,8 +96,8 @@ class SearchTable:
         split: the split of `tested`: ``test``, or ``validation`` where a table has no other.
         scores: features of each cell that predictors know, (cells, proxies), such as proxies of
             trained networks (`rebench.search.proxies.knowing`).
-        trained: the cell whose runs are the final accuracies of each cell, (cells,): the cell
-            itself, or an equal cell (`rebench.tables.whole_space`). None: each cell itself.
+        trained: the cell that was trained for the accuracy of each cell, (cells,): the cell itself,
+            or an equal cell (`rebench.tables.whole_space`). None if every cell was trained.
     """
 
     name: str

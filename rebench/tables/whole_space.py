@@ -30,10 +30,10 @@ __all__ = ["trained_cell_of", "trained_cells", "whole_space"]
 
 
 def trained_cell_of(trained: ArrayLike) -> Ints:
-    """Return the cell whose runs answer for each of the 15,625 cells.
+    """Return, for each of the 15,625 cells, the trained cell with the same network.
 
-    This is the cell itself if it is among the cells `trained`, or else the equal cell with the
-    smallest index; -1 if there is none.
+    A cell of `trained` is returned for itself. For another cell, the equal cell of `trained` with
+    the smallest index is returned, or -1 if `trained` has no equal cell.
     """
     cells, classes = np.unique(np.asarray(trained, dtype=np.int64)), functional_classes("strict")
     answers: Ints = np.full(SPACE_SIZE, -1)

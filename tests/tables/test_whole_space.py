@@ -169,8 +169,7 @@ def test_a_query_shows_the_equal_cell_and_says_so(run, capsys):
         told = capsys.readouterr()
         shown.append(json.loads(told.out))
     assert shown[0] == shown[1]
-    said = f"cell {EQUAL} is the same network as cell {TRAINED}, whose results are shown"
-    assert said in told.err
+    assert f"cell {EQUAL} is the same network as cell {TRAINED}; the results are" in told.err
     # In Python, the table has only the cells that were trained.
     with pytest.raises(MissingDataError, match=f"cell {TRAINED} is the same network"):
         open_table(f"{run}@fixed").accuracy(EQUAL)
