@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
+from rebench.analysis.choices import TOP_PERCENT
 from rebench.analysis.concordance import Floats
 from rebench.analysis.curve import exchanged
 from rebench.analysis.paired import Accuracies, Paired
@@ -34,6 +35,7 @@ def power(
     cells: Sequence[int] = (30, 60, 120, 240, 480, 960),
     seeds: Sequence[int] = (2, 3, 5),
     top_percent: float = 100.0,
+    tested: Sequence[float] = TOP_PERCENT,
     draws: int = 100,
     rng: Rng = None,
 ) -> pd.DataFrame:
@@ -41,8 +43,8 @@ def power(
 
     Simulated tables have true accuracies and noise like `table`, which must have several seeds. The
     second recipe changes all true accuracies at random, so strongly that the drop among the top K %
-    of many cells is `drop`. The power is the share of `draws` pairs of tables in which the test of
-    `rank_curve` has a p-value of at most 0.05.
+    of many cells is `drop`. The power is the share of `draws` pairs of tables in which the p-value
+    of `rank_curve` at this K, adjusted for all `tested` values of K, is at most 0.05.
 
     Returns:
         A row per number of cells and of seeds: `cells`, `seeds`, `runs` (of both recipes
@@ -77,10 +79,13 @@ def power(
         low, high = (low, change) if agreement(change).drop.mean() > drop else (change, high)
     seed_tau = float(agreement(change).seed_tau.mean())
 
+    family = [top_percent, *(percent for percent in tested if percent != top_percent)]
+
     def detected(n: int, k: int) -> bool:
         paired = Paired.of_values(*simulated(n, k, change))
-        p_values, *_ = exchanged(paired, np.zeros(1), [top_percent], draws=_PERMUTATIONS, rng=rng)
-        return bool(p_values[0, 0] <= LEVEL)
+        unused = np.zeros(len(family))
+        p_values, *_ = exchanged(paired, unused, family, draws=_PERMUTATIONS, rng=rng)
+        return bool(p_values[1, 0] <= LEVEL)
 
     return pd.DataFrame(
         {"cells": n, "seeds": k, "runs": 2 * n * k, "seed_tau": seed_tau}

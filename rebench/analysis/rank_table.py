@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LEVEL",
-    "POWER",
     "alike",
     "as_html",
     "as_latex",
@@ -34,9 +33,6 @@ __all__ = [
 
 LEVEL: Final = 0.05
 """Level of the test: p-values up to this level are significant."""
-
-POWER: Final = 0.8
-"""A drop is called detectable if the test finds it in this share of studies."""
 
 # Values of K in a table of several comparisons, if the user names no other values.
 _MAIN_PERCENT: Final = (100.0, 50.0, 10.0)
@@ -109,7 +105,7 @@ def summary(rerankings: Sequence[Reranking]) -> str:
         found = f"In {len(equal)} of {n} comparisons with {before} no difference was detected"
         drops = [one.detectable for one in equal if math.isfinite(one.detectable)]
         least = " to ".join(dict.fromkeys(f"{of(drops):.2g}" for of in (min, max) if drops))
-        missed = f"; drops below {least} would often be missed (power below {100 * POWER:.0f} %)"
+        missed = f"; about half of such studies would miss a drop of {least}"
         said.append(f"{found}{missed if drops else ''}.")
         if none := [one.after.name for one in equal if math.isinf(one.detectable)]:
             said.append(f"The data are too few or too noisy to detect any drop: {', '.join(none)}.")

@@ -22,7 +22,6 @@ from rebench.analysis.improvement import improvement
 from rebench.analysis.paired import Accuracies, Paired, read_accuracies, usual_split_of
 from rebench.analysis.rank_table import (
     LEVEL,
-    POWER,
     as_html,
     as_latex,
     as_markdown,
@@ -153,12 +152,15 @@ class Reranking(Drawable):
 
     @property
     def detectable(self) -> float:
-        """Return the drop that has a power of 80 % at the largest K; NaN without interval.
+        """Return the drop at the largest K that about half of such studies detect; NaN if unknown.
 
-        Infinity means that no possible drop has this power: tau is at least -1.
+        It is 2.5 standard errors, more with several comparisons. Infinity means that no possible
+        drop is so large: tau is at least -1.
         """
-        level = special.ndtri(1 - LEVEL / self.comparisons)
-        drop = float((level + special.ndtri(POWER)) * self._whole["drop_error"])
+        # For one K and normal estimates the power would be 80 %; simulations of the test, adjusted
+        # for all K, give about 50 %.
+        errors = special.ndtri(1 - LEVEL / self.comparisons) + special.ndtri(0.8)
+        drop = float(errors * self._whole["drop_error"])
         return math.inf if drop > self.seed_tau + 1 else drop
 
     @property
@@ -284,8 +286,8 @@ class Reranking(Drawable):
             said.append("No drop can be detected with these data: they are too few or too noisy.")
         elif math.isfinite(self.detectable):
             said.append(
-                f"With {row['n_cells']:,.0f} cells a drop below {self.detectable:.2g} would often "
-                f"be missed (power below {100 * POWER:.0f} %)."
+                f"With {row['n_cells']:,.0f} cells, about half of such studies would miss a drop "
+                f"of {self.detectable:.2g}."
             )
         if row["drop_high"] < 0:
             said.append(

@@ -96,8 +96,9 @@ def plan(
         typer.Option(
             metavar="DROP",
             help="Simulate tables, and print the probability that `rebench rank` detects a drop of"
-            " this size (seed tau minus tau). It is printed for the numbers of cells and"
-            " seeds in the sweep, and for up to 16 times the number of cells.",
+            " this size (seed tau minus tau; p at this K, adjusted for all default K). It is"
+            " printed for the numbers of cells and seeds in the sweep, and for up to 16 times the"
+            " number of cells.",
         ),
     ] = None,
     like: Annotated[
@@ -132,7 +133,8 @@ def plan(
     if power is not None:
         with progress("Simulating"):
             rows = _power(sweep, expansion, power, like)
-        title = f"with the noise of {rows['noise of'].iloc[0]}"
+        noise = rows["noise of"].iloc[0]
+        title = f"with the noise of {noise}; power: ±0.10 or less (95 % CI of the simulation)"
         print_rows(rows if as_json else rows.drop(columns="noise of"), as_json=as_json, title=title)
         return
     folder = run_folder(spec, run)
