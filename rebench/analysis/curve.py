@@ -76,8 +76,12 @@ def rank_curve(
         # With few cells `drop` and its percentiles are skewed, so the interval is made symmetric.
         half = np.fmax(curve["drop"] - curve["drop_low"], curve["drop_high"] - curve["drop"])
         curve["drop_low"], curve["drop_high"] = curve["drop"] - half, curve["drop"] + half
-    if (known := len(cells.repeated)) < len(cells):
-        notes.append(f"tau and seed tau are of {known} cells: those with two seeds in both tables")
+    known, alone = len(cells.repeated), cells.alone_repeated
+    if known < len(cells):
+        which = alone.name if alone else "both tables"
+        notes.append(f"tau and seed tau are of {known} cells: those with two seeds in {which}")
+    if alone and cells.before.has_seeds and cells.after.has_seeds:
+        notes.append(f"seed tau is that of {alone.name}: too few cells of the other have two seeds")
     excess = _excess(cells, top_percent, by, rng.spawn(1)[0])
     if replicated:
         excess += shared_seed_bias(top_percent, single)

@@ -217,20 +217,49 @@ class Paired:
         return self.before.centred, on_scale_of(self.before.centred, self.after.centred)
 
     @cached_property
+    def _needed(self) -> list[int]:
+        """Return how many runs of a cell `repeated` requires in each table: 1 or 2."""
+        several = (self.before.counts >= 2) & (self.after.counts >= 2)
+        if several.sum() >= FEW_CELLS:
+            return [2, 2]
+        return [min(2, own.side_by_side[0].shape[1]) for own in (self.before, self.after)]
+
+    @cached_property
     def repeated(self) -> Paired:
         """Return the cells with two runs in both tables.
 
         If at most one table has two runs of enough cells, one run suffices in the other table.
         """
-        tables = (self.before, self.after)
-        needed = [min(2, table.side_by_side[0].shape[1]) for table in tables]
-        several = (self.before.counts >= 2) & (self.after.counts >= 2)
-        if needed == [1, 1] and several.sum() >= FEW_CELLS:
-            needed = [2, 2]
+        needed = self._needed
         rows = (self.before.counts >= needed[0]) & (self.after.counts >= needed[1])
         if not rows.any():
             return replace(self, before=_meant(self.before), after=_meant(self.after))
         return self if rows.all() else self.take(rows)
+
+    @property
+    def alone_repeated(self) -> Accuracies | None:
+        """Return the table that gives seed tau if one run of each cell suffices in the other."""
+        if sorted(self._needed) != [1, 2]:
+            return None
+        return (self.before, self.after)[self._needed.index(2)]
+
+    @property
+    def columns(self) -> list[tuple[Floats, Ints]]:
+        """Return runs and seeds [cells, runs] of both tables, for the cells in `repeated`.
+
+        A table in which one run suffices has one column. If one table has gaps, runs of different
+        seeds are compared in both tables, so the runs of both are centred.
+        """
+        tables = (self.repeated.before, self.repeated.after)
+        complete_runs = all(np.isfinite(own.runs).all() for own in tables)
+        found = []
+        for own, needed in zip(tables, self._needed, strict=True):
+            runs, seeds = own.side_by_side
+            if runs is own.runs and not complete_runs:
+                runs = own.centred
+            kept = runs.shape[1] if needed > 1 else 1
+            found.append((runs[:, :kept], seeds[:, :kept]))
+        return found
 
     @property
     def mostly_single(self) -> bool:

@@ -200,7 +200,7 @@ def resampled_agreement(
         return TauSamples(taus[0], taus[1], n_cells), [classes[0] for _, classes in several]
     compared = paired.repeated
     sample = resampled(compared.classes, affordable(draws, len(compared), most), rng)
-    (first, mine), (second, its) = compared.before.side_by_side, compared.after.side_by_side
+    (first, mine), (second, its) = paired.columns
     agreed = between_seeds(first, second, sample, top_percent, by=by, seeds=(mine, its))
     return agreed, [int(compared.classes.max()) + 1] * len(top_percent)
 

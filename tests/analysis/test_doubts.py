@@ -149,6 +149,36 @@ def test_a_second_seed_of_a_part_of_the_cells_gives_the_seed_tau_of_this_part(re
     assert notes[0].startswith(f"{repeated} of 500 cells have two seeds")
 
 
+def test_a_table_with_two_seeds_of_just_under_half_of_the_cells_counts_as_one_run_of_each():
+    """29 of 60 cells, all among the 31 cells with two seeds in the other table."""
+    rng = np.random.default_rng(5)
+    a, b = two_tables(60, (2, 2), rng)
+    a[29:, 1] = b[31:, 1] = np.nan
+    found, notes = rank_curve(Paired.of_values(a, b), (100,), draws=19, rng=0)
+    alone = stats.kendalltau(b[:31, 0], b[:31, 1]).statistic
+    assert found["n_cells"].tolist() == [31]
+    np.testing.assert_allclose(found["seed_tau"], alone)
+    assert "tau and seed tau are of 31 cells: those with two seeds in after" in notes
+    assert "seed tau is that of after: too few cells of the other have two seeds" in notes
+
+
+@pytest.mark.parametrize("gaps", [(0.0, 0.5), (0.5, 0.0)])
+def test_gaps_in_one_table_do_not_mix_the_effects_of_seeds_into_tau(gaps: tuple[float, float]):
+    """Effects of seeds that all cells share change no tau: found is that of tables without them."""
+    rng = np.random.default_rng(6)
+    pair = two_tables(200, (3, 3), rng, change=1.0)
+    for values, share in zip(pair, gaps, strict=True):
+        lacking = rng.random(values.shape) < share
+        lacking[np.arange(200), rng.integers(0, 3, 200)] = False
+        values[lacking] = np.nan
+    plain, shifted = (
+        rank_curve(Paired.of_values(*(x + effects for x in pair)), (100,), draws=0, rng=0)[0]
+        for effects in (np.zeros(3), np.array([0.0, 6.0, -6.0]))
+    )
+    for name in ("tau", "seed_tau", "drop"):
+        np.testing.assert_allclose(plain[name], shifted[name], atol=1e-6)
+
+
 def test_too_few_second_seeds_give_no_seed_tau_and_no_test():
     rng = np.random.default_rng(5)
     pair = two_tables(500, (2, 2), rng, change=1.0)
