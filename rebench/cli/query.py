@@ -220,14 +220,21 @@ def _row(table: Table, index: int, key: Key) -> dict[str, Any]:
 
     side, group = table.query(index, *key), table.group(*key)
     low, high = side.interval or (None, None)
-    ranked: Mapping[str, object] = dict.fromkeys(_RANK_INTERVAL)
+    ranked: dict[str, Any] = {"rank": side.rank} | dict.fromkeys(_RANK_INTERVAL)
     if len(group.index) >= MIN_CELLS and group.n.max() >= 2:
         about = key._asdict()
         own = read_accuracies(table.frame(**about), **about)
         half = mean_half_width(own, index)
         low, high = side.mean - half, side.mean + half
-        [ranked] = rank_intervals(own, [index])[list(_RANK_INTERVAL)].to_dict("records")
+        [ranked] = rank_intervals(own, [index])[["rank", *_RANK_INTERVAL]].to_dict("records")
+        if ranked["rank_low"] <= side.rank <= ranked["rank_high"]:
+            ranked["rank"] = side.rank
+        else:
+            warn(
+                f"{table.name}: not all cells have the same seeds. Without the common effect of "
+                f"each seed, the rank is {ranked['rank']}, not {side.rank}"
+            )
     ascending = sorted(side.seeds.items(), key=lambda told: (told[0] < 0, abs(told[0])))
     per_seed = {seed_name(seed): value for seed, value in ascending}
     row = {"per seed": per_seed, "mean": side.mean, "low": low, "high": high}
-    return {**row, "rank": side.rank, **ranked, "of": side.of}
+    return {**row, **ranked, "of": side.of}

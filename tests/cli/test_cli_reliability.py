@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from support import json_of
 
@@ -81,11 +83,34 @@ def test_a_cell_has_an_interval_of_its_rank(monkeypatch: pytest.MonkeyPatch, cap
     assert rows["fixed"]["may_be_best"] is True
 
 
+def test_rank_is_inside_its_interval_if_cells_lack_seeds_that_differ(tmp_path, capsys):
+    """Cells without the worst or the best seed get the rank that they have with equal seeds."""
+    rng = np.random.default_rng(4)
+    true = np.sort(rng.normal(70, 2, 30))
+    runs = true[:, None] + rng.normal(0, 0.5, (30, 3)) + [-4, 0, 4]
+    runs[::3, 2] = runs[1::3, 0] = np.nan
+    cells = read_accuracies(open_table("mini@fixed").frame(), dataset="cifar10-jpeg16").cells[:30]
+    wide = pd.DataFrame(runs, columns=[1, 2, 3]).assign(index=cells)
+    rows = wide.melt("index", var_name="seed", value_name="accuracy").dropna()
+    rows = rows.assign(dataset="cifar10", split="ori-test", epochs=200)
+    rows.to_csv(tmp_path / "gaps.csv", index=False)
+    warned = 0
+    for place, cell in enumerate(cells):
+        assert main(["query", str(tmp_path / "gaps.csv"), str(cell), "--json"]) == 0
+        shown = capsys.readouterr()
+        [row] = json.loads(shown.out)
+        assert row["rank_low"] <= row["rank"] <= row["rank_high"]
+        if said := "Without the common effect of each seed" in shown.err:
+            assert abs(row["rank"] - (30 - place)) <= 6
+        warned += said
+    assert warned >= 5
+
+
 def test_intervals_of_a_mean_and_of_a_rank_have_the_noise_of_similar_cells():
     """Two runs of cell 10676 differ by 1.16: Student's interval is 6 times as wide."""
     [row] = json_of("query", "nb201", "10676", "--dataset", "cifar100")
     rows = open_table("nb201").frame(dataset="cifar100", split="x-valid")
-    runs = rows.pivot(index="index", columns="seed", values="accuracy")
+    runs = rows.pivot_table(index="index", columns="seed", values="accuracy")
     near = runs.iloc[runs.mean(axis=1).sub(row["mean"]).abs().argsort()[:200]]
     error = near.std(axis=1).pow(2).mean() ** 0.5 / 2**0.5
     assert row["high"] - row["mean"] == pytest.approx(1.97 * error, rel=0.15)
