@@ -133,14 +133,25 @@ def _canonical(ops: tuple[int, ...], *, strict: bool) -> Value:
     vertex2 = through(op20, source, 1) + through(op21, vertex1, 2)
     vertex3 = through(op30, source, 3) + through(op31, vertex1, 4) + through(op32, vertex2, 5)
     if not strict:
-        return _renamed(vertex3, dict.fromkeys(range(6), -1))
-    edges = sorted(_edges_in(vertex3))
-    orders = itertools.permutations(range(len(edges)))
-    return min(_renamed(vertex3, dict(zip(edges, order, strict=True))) for order in orders)
+        return _renamed(vertex3, {})
+    # Edges of different terms have a fixed order. Edges of equal terms are tried in every order.
+    alike: dict[Value, list[int]] = {}
+    for edge, atom in _weighted(vertex3).items():
+        alike.setdefault(_renamed((atom,), {}), []).append(edge)
+    groups = [itertools.permutations(alike[term]) for term in sorted(alike)]
+    orders = (itertools.chain(*order) for order in itertools.product(*groups))
+    return min(_renamed(vertex3, {edge: at for at, edge in enumerate(order)}) for order in orders)
 
 
-def _edges_in(value: Value) -> set[int]:
-    return {edge for _, own, argument in value for edge in (own, *_edges_in(argument)) if edge >= 0}
+def _weighted(value: Value) -> dict[int, Atom]:
+    """Return the edges with weights in a value, and the atom that each computes."""
+    found: dict[int, Atom] = {}
+    for atom in value:
+        _, edge, argument = atom
+        if edge >= 0:
+            found[edge] = atom
+        found |= _weighted(argument)
+    return found
 
 
 def _renamed(value: Value, edges: dict[int, int]) -> Value:

@@ -26,9 +26,10 @@ import rebench.search
 from cells.classes import functional_classes
 from experiments.surface.draw import draw_plan_f
 from experiments.surface.reranked import DRAWS, of_pair
-from rebench.analysis.concordance import Floats, Ints, tau_curves
+from rebench.analysis.concordance import Floats, Ints
 from rebench.analysis.paired import Accuracies, Paired, read_accuracies
 from rebench.analysis.ranking import with_interval
+from rebench.analysis.weighted import resampled_curves
 from rebench.errors import RebenchError
 from rebench.runs import SweepSpec, choose_cells, read_spec
 from rebench.tables.opening import open_table, read_rows
@@ -205,7 +206,8 @@ def stratified(final: Floats, published: pd.Series[float]) -> Ints:
 
 def published_taus(runs: Floats, final: Floats, sample: Ints) -> Floats:
     """Return tau of runs [cells, seeds] with published accuracies: the mean over seeds, [draws]."""
-    taus = [tau_curves(final[sample], run[sample], [100])[0][:, 0] for run in runs.T]
+    curves = resampled_curves([(final, run) for run in runs.T], sample, [100])
+    taus = [tau[:, 0] for tau, _ in curves]
     found: Floats = np.mean(taus, axis=0)
     return found
 

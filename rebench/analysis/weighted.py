@@ -34,8 +34,9 @@ __all__ = ["resampled_curves", "sample_weights", "weighted_tau"]
 # Number of weights of a chunk of work: arrays that fit into the cache.
 _CHUNK: Final = 1 << 20
 _SMALLEST_BLOCK: Final = 64
-# With fewer cells or samples, copies are faster.
-_FEWEST_CELLS: Final = 256
+# With fewer cells or samples, copies are faster. Each value of K adds to the cost of weights.
+_FEWEST_CELLS: Final = 40
+_FEWEST_CELLS_PER_SIZE: Final = 20
 _FEWEST_SAMPLES: Final = 16
 # Floats of 32 bits are exact for whole numbers up to this value.
 _EXACT: Final = 1 << 24
@@ -58,7 +59,8 @@ def resampled_curves(
     codes = [dense_codes(np.stack(pair)) for pair in pairs]
     n = codes[0].shape[1] if codes else math.inf
     draws, size = sample.shape
-    if draws < _FEWEST_SAMPLES or size < _FEWEST_CELLS or n > 2 * size:
+    fewest = _FEWEST_CELLS + _FEWEST_CELLS_PER_SIZE * len(sizes)
+    if draws < _FEWEST_SAMPLES or size < fewest or n > 2 * size:
         return [known_taus(*top_tau(a[sample], b[sample], sizes, by)) for a, b in codes]
     weights = sample_weights(sample, codes[0].shape[1])
     return [known_taus(*weighted_tau(a, b, weights, sizes, by)) for a, b in codes]
