@@ -35,7 +35,7 @@ __all__ = ["resampled_curves", "sample_weights", "weighted_tau"]
 _CHUNK: Final = 1 << 20
 _SMALLEST_BLOCK: Final = 64
 # With fewer cells or samples, copies are faster. Each value of K adds to the cost of weights.
-_FEWEST_CELLS: Final = 40
+_FEWEST_CELLS: Final = (40, 256)
 _FEWEST_CELLS_PER_SIZE: Final = 20
 _FEWEST_SAMPLES: Final = 16
 # Floats of 32 bits are exact for whole numbers up to this value.
@@ -59,7 +59,7 @@ def resampled_curves(
     codes = [dense_codes(np.stack(pair)) for pair in pairs]
     n = codes[0].shape[1] if codes else math.inf
     draws, size = sample.shape
-    fewest = _FEWEST_CELLS + _FEWEST_CELLS_PER_SIZE * len(sizes)
+    fewest = min(_FEWEST_CELLS[0] + _FEWEST_CELLS_PER_SIZE * len(sizes), _FEWEST_CELLS[1])
     if draws < _FEWEST_SAMPLES or size < fewest or n > 2 * size:
         return [known_taus(*top_tau(a[sample], b[sample], sizes, by)) for a, b in codes]
     weights = sample_weights(sample, codes[0].shape[1])
