@@ -216,8 +216,13 @@ class Reranking(Drawable):
         curve = self.by_k.dropna(subset=["tau"])
         before, after, n = self.before.name, self.after.name, len(self.before.cells)
         if curve.empty:
-            if n >= MIN_CELLS:
+            if (most := int(self.by_k["n_cells"].max())) >= MIN_CELLS:
                 return f"No comparison is possible: all cells are tied in {before} or {after}."
+            if n >= MIN_CELLS:
+                return (
+                    f"No comparison is possible: the top {self.by_k['top_percent'].max():g} % of "
+                    f"{n} cells are {most} cells and {MIN_CELLS} are needed. Give a larger K."
+                )
             return (
                 f"No comparison is possible: the tables have {n} cells in common and {MIN_CELLS} "
                 "are needed. Train more of the same cells."
@@ -237,9 +242,6 @@ class Reranking(Drawable):
             )
         if not math.isfinite(self.p_judged):
             return f"No p-value can be given; the notes say why. {_numbers(largest)}. {self._scope}"
-        p_text = f"{_p_text(self.p_judged)}, adjusted for all K"
-        if self.comparisons > 1:
-            p_text += f" and {self.comparisons} comparisons"
         if self.p_judged <= LEVEL:
             claim = "The rankings differ by more than seeds explain."
             row = curve.loc[curve["p_family"].idxmin()]
@@ -252,6 +254,9 @@ class Reranking(Drawable):
         else:
             claim, row = "No difference was detected.", largest
             warnings = self._limits(largest)
+        p_text = f"{_p_text(self.p_by_percent[row['top_percent']])}, adjusted for all K"
+        if self.comparisons > 1:
+            p_text += f" and {self.comparisons} comparisons"
         return " ".join([claim, f"{_numbers(row, p_text)}.", self._scope, *warnings])
 
     @property

@@ -365,6 +365,24 @@ def test_tied_cells_are_not_called_too_few():
     assert said == "No comparison is possible: all cells are tied in benchmark or tied."
 
 
+def test_few_cells_at_each_k_are_not_called_tied():
+    found = _rerank(_pair(60, (3, 3), 1.0), top_percent=[5, 10])
+    assert found.sentence == (
+        "No comparison is possible: the top 10 % of 60 cells are 6 cells and 10 are needed. Give a "
+        "larger K."
+    )
+
+
+def test_p_beside_a_drop_is_that_of_its_k():
+    """Without a difference the sentence gives the drop at the largest K, and p at this K."""
+    found = _rerank(_pair(80, (3, 3), 0.0), top_percent=[100, 50])
+    uneven = replace(found, by_k=found.by_k.assign(p_family=[0.9, 0.4]))
+    assert uneven.p_judged == 0.4
+    assert "p = 0.900, adjusted for all K). " in uneven.sentence
+    of_two = replace(uneven, p_adjusted=0.44, comparisons=2)
+    assert "p = 0.990, adjusted for all K and 2 comparisons). " in of_two.sentence
+
+
 def test_a_table_compared_with_itself_is_refused():
     with pytest.raises(InputError, match=r"contain the same runs \(60 cells\): give two tables"):
         rebench.compare("mini@fixed", "mini@fixed")
