@@ -103,8 +103,10 @@ class Plan(BaseModel):
         columns = ["role", "learning_rate", "std", "in_degree", "paths", "scale_invariant"]
         layers = self.explain().dropna(subset="paths").set_index("name")[columns]
         table = layers.to_string(max_rows=14, index_names=False, float_format="{:.4g}".format)
+        unscaled = self.base is None and "base_lr=" in self.rule
+        why = " (base_lr, as no base network was given)" * unscaled
         return (
-            f"Plan by {self.rule}: learning rate {self.learning_rate:.4g};"
+            f"Plan by {self.rule}: learning rate {self.learning_rate:.4g}{why};"
             f" layers: {len(layers)}, parameters: {len(self.parameters)}\n{table}\n"
             "plan.explain() returns a table of all parameters, with the reasons for their rates."
         )

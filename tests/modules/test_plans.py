@@ -264,7 +264,10 @@ def test_explain_shows_roles_and_effective_rates():
 def test_a_printed_plan_is_a_table_of_at_most_20_lines():
     plan = rebench.plan(ResNet(), IMAGES, base_lr=0.1)
     first, columns, *rows, last = str(plan).splitlines()
-    assert first == "Plan by topology(base_lr=0.1): learning rate 0.1; layers: 21, parameters: 62"
+    assert first == (
+        "Plan by topology(base_lr=0.1): learning rate 0.1 (base_lr, as no base network was given);"
+        " layers: 21, parameters: 62"
+    )
     assert columns.split() == [
         "role", "learning_rate", "std", "in_degree", "paths", "scale_invariant",
     ]  # fmt: skip
@@ -385,6 +388,13 @@ def _plan(**options):
     return rebench.plan(mlp(), X, **options)
 
 
+def test_plan_without_a_base_says_that_its_rate_is_base_lr():
+    said = "learning rate 0.1 (base_lr, as no base network was given);"
+    assert said in str(_plan())
+    assert said not in str(_plan(base=mlp()))
+    assert said not in str(_plan(rule="fixed"))
+
+
 @pytest.mark.parametrize(("call", "message"), [
     (lambda: _plan().check(mlp(), X), r"batch must be a tuple \(inputs, target\), got a Tensor"),
     (lambda: _plan().check(mlp(), 3), r"batch must be a tuple \(inputs, target\), got a int"),
@@ -393,6 +403,8 @@ def _plan(**options):
     (lambda: _plan().init_("net", generator()), "model must be a torch module, got str"),
     (lambda: rebench.plan(X, X), "model must be a torch module, got Tensor"),
     (lambda: rebench.plan(mlp(), 3), "inputs must be a tensor .* got int"),
+    (lambda: rebench.plan(mlp(), X.numpy()), "inputs must be a tensor .* got ndarray"),
+    (lambda: rebench.plan(mlp(), X.shape), "inputs must be a tensor .* got numbers"),
     (lambda: _plan(rule=3), "rule must be the name of a recipe, .* got 3"),
     (lambda: _plan(base="net"), "base must be a torch module or a plan, got str"),
     (lambda: _plan(opaque="skip"), "opaque must be 'error' or .* got 'skip'"),
