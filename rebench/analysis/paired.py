@@ -440,7 +440,13 @@ def _frame(values: ArrayLike) -> pd.DataFrame:
     given = values if isinstance(values, pd.Series | pd.DataFrame) else np.asarray(values)
     if given.ndim not in (1, 2) or given.size == 0:
         raise InputError(f"accuracies must be [cells] or [cells, seeds], got shape {given.shape}")
-    frame = pd.DataFrame(given).astype(np.float64)
+    try:
+        frame = pd.DataFrame(given).astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"accuracies must be numbers, one row for each cell ({error}); for a table with other "
+            "columns, name them with rebench.Table.from_frame"
+        ) from error
     if not (isinstance(given, pd.DataFrame) and pd.api.types.is_integer_dtype(given.columns)):
         frame.columns = pd.RangeIndex(frame.shape[1])
     frame = frame.where(np.isfinite(frame))

@@ -340,6 +340,12 @@ def compare(
         )
     if values:
         paired = Paired.of_values(before, after)  # type: ignore[arg-type]  # no tables
+        means = np.concatenate([paired.before.means, paired.after.means])
+        if 0 <= means.min() <= means.max() <= 1:
+            said = (
+                "no accuracy is above 1: in percent, the difference of accuracies is 100 times as"
+            )
+            paired = replace(paired, notes=(*paired.notes, f"{said} large"))
     else:
         names = _names(before, after)
         rows = [_long_rows(ranked) for ranked in (before, after)]  # type: ignore[arg-type]  # tables

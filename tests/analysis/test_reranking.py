@@ -373,6 +373,18 @@ def test_few_cells_at_each_k_are_not_called_tied():
     )
 
 
+def test_arrays_of_fractions_get_a_note_and_frames_of_words_an_error():
+    a = np.random.default_rng(0).normal(70, 5, (60, 3))
+    said = "no accuracy is above 1: in percent, the difference of accuracies is 100 times as large"
+    assert said in rebench.compare(a / 100, a[:, :2] / 100, draws=0).notes
+    assert said not in rebench.compare(a, a[:, :2], draws=0).notes
+    named = pd.DataFrame({"arch": ["a", "b"], "mine": [70.0, 71.0]})
+    with pytest.raises(
+        InputError, match=r"must be numbers, .* 'a'.* with rebench.Table.from_frame"
+    ):
+        rebench.compare(named, named)
+
+
 def test_p_beside_a_drop_is_that_of_its_k():
     """Without a difference the sentence gives the drop at the largest K, and p at this K."""
     found = _rerank(_pair(80, (3, 3), 0.0), top_percent=[100, 50])
