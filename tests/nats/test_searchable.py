@@ -158,6 +158,11 @@ def test_means_over_seeds_answer_for_the_mean_alone(published: Table):
     assert api.find_best("cifar100", "x-test", hp="200") == (best.index[0], best["mean"].iloc[0])
 
 
+def test_test_accuracy_of_cifar10_valid_is_refused_with_the_name_to_use(mini: Table):
+    with pytest.raises(MissingDataError, match=r"no validation .*name cifar10: .*--dataset-as"):
+        ReBench(mini, for_search=True, dataset_as={OWN: "cifar10-valid"})
+
+
 def test_a_complete_table_is_left_as_it_is():
     complete = Table.from_frame(synthetic_frame(0, cells=CELLS))
     assert for_search(complete) is complete
