@@ -232,7 +232,8 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
             raise ValueError(
                 f"Did not find {index} from arch2infos_dict: {self.filename} has "
                 f"{len(self.arch2infos_dict)} of {SPACE_SIZE} cells. A script that draws from all "
-                f"cells needs all; `rebench search run` draws from the cells of the table"
+                f"cells needs all. `api.evaluated_indexes` lists the cells of the table; "
+                f"`rebench search run` draws from them"
             )
         trained = "cifar10-valid" if dataset == "cifar10" else dataset
         try:

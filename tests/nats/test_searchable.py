@@ -194,7 +194,9 @@ def test_search_script_trains_the_cells_of_a_small_table(mini, names, dataset, f
 
 def test_cell_that_the_table_lacks_is_named_with_the_number_of_cells(mini):
     api = ReBench(retrained=mini, for_search=True)
-    with pytest.raises(ValueError, match=r"Did not find 1 .* has 3 of 15625 cells.*search run"):
+    with pytest.raises(
+        ValueError, match=r"Did not find 1 .* has 3 of 15625 cells.*api.evaluated_indexes"
+    ):
         api.simulate_train_eval(1, OWN)
     with pytest.raises(ValueError, match=f"Invalid dataset name : digits vs .*'{OWN}'"):
         api.simulate_train_eval(102, "digits")
