@@ -89,9 +89,12 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
     """The benchmark's API for a published table, a re-trained table, or both.
 
     A metric that no table has is absent from an answer; its key raises `NotHeldError` (a KeyError),
-    which names the metric. A missing value is NaN, a missing time is None. Means over unknown seeds
-    are returned with ``is_random=False`` only. The package's texts about a cell show NaN for absent
-    metrics.
+    which names the metric. A missing value is NaN, a missing time is None. The package's texts
+    about a cell show NaN for absent metrics.
+
+    A mean over unknown seeds is not a trial. If the table has trials of the same data set and
+    number of epochs, such means are returned with ``is_random=False`` only. Otherwise the mean is
+    the only trial of a cell, with the seed -1. For example, `nb201` has only means of ``cifar10``.
 
     If the run has a record, its values are returned, otherwise the published values; see
     `source_of`. A table with a run of each network with a path answers for cells that it lacks

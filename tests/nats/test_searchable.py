@@ -158,6 +158,17 @@ def test_means_over_seeds_answer_for_the_mean_alone(published: Table):
     assert api.find_best("cifar100", "x-test", hp="200") == (best.index[0], best["mean"].iloc[0])
 
 
+@pytest.mark.parametrize("is_random", [True, False, -1])
+def test_means_over_seeds_are_the_only_trial_of_a_data_set_without_runs(
+    published: Table, is_random: bool | int
+):
+    """The package, too, answers a query for any trial with the only trial that there is."""
+    info = ReBench(published).get_more_info(5, "cifar10", hp="200", is_random=is_random)
+    assert info["test-accuracy"] == published.accuracy(5, "cifar10", "ori-test")
+    with pytest.raises(ValueError, match=r"can not find random seed \(777\) from \[-1\]"):
+        ReBench(published).get_more_info(5, "cifar10", hp="200", is_random=777)
+
+
 def test_test_accuracy_of_cifar10_valid_is_refused_with_the_name_to_use(mini: Table):
     with pytest.raises(MissingDataError, match=r"no validation .*name cifar10: .*--dataset-as"):
         ReBench(mini, for_search=True, dataset_as={OWN: "cifar10-valid"})
