@@ -122,7 +122,8 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
         dataset_as: Mapping[str, str] | None = None,
         verbose: bool = False,
     ) -> None:
-        opened = [_opened(published), _opened(retrained, recipe)]
+        given = [_opened(published), _opened(retrained, recipe)]
+        opened = list(given)
         if dataset_as and (own := opened[1] or opened[0]):
             opened[1 if opened[1] else 0] = searchable.renamed(own, dataset_as)
         self._hint = "" if for_search else _SUBSTITUTES
@@ -133,7 +134,11 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
         super().__init__(empty, fast_mode=False, verbose=False)
         del self.meta_archs, self.archstr2index  # made at their first use
         self.verbose = verbose
-        self.filename = " and ".join(table.name for table in self._choice.tables)
+        self.filename = " and ".join(
+            own.full_name + table.name.removeprefix(own.name)  # and its replacements
+            for own, table in zip(reversed(given), reversed(opened), strict=True)
+            if own and table
+        )
         self.arch2infos_dict = _Results(self._choice)
         self._avaliable_hps = {str(epochs) for epochs in self._choice.epochs}
 

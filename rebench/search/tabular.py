@@ -310,9 +310,7 @@ def search_tables(
         validation = not on_test and all(validation_keys(signal or table, name) for table in opened)
         names = [table.name if isinstance(table, Table) else str(table) for table in given]
         if len(set(names)) < len(names):  # recipes of the same table
-            names = [
-                f"{table.name}@{table.recipe}" if table.recipe else table.name for table in opened
-            ]
+            names = [table.full_name for table in opened]
         labels: list[str] = []
         for called in names:
             labels.append(table_label(called, labels))
