@@ -112,12 +112,11 @@ def reliability(
     """
     opened = table if isinstance(table, Table) else open_table(table)
     key = opened.group(dataset, split, epochs).key
-    recipe = "" if opened.recipe in (None, opened.name) else f"@{opened.recipe}"
     own = read_accuracies(
         opened.frame(dataset=key.dataset, split=key.split, epochs=key.epochs),
         dataset=key.dataset,
         split=key.split,
-        name=f"{opened.name}{recipe}",
+        name=opened.full_name,
     )
     paired = Paired.of(own, own)
     notes = list(own.notes)

@@ -89,9 +89,12 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
     """The benchmark's API for a published table, a re-trained table, or both.
 
     A metric that no table has is absent from an answer; its key raises `NotHeldError` (a KeyError),
-    which names the metric. A missing value is NaN, a missing time is None. Means over unknown seeds
-    are returned with ``is_random=False`` only. The package's texts about a cell show NaN for absent
-    metrics.
+    which names the metric. A missing value is NaN, a missing time is None. The package's texts
+    about a cell show NaN for absent metrics.
+
+    A mean over unknown seeds is not a trial. If the table has trials of the same data set and
+    number of epochs, such means are returned with ``is_random=False`` only. Otherwise the mean is
+    the only trial of a cell, with the seed -1. For example, `nb201` has only means of ``cifar10``.
 
     If the run has a record, its values are returned, otherwise the published values; see
     `source_of`. A table with a run of each network with a path answers for cells that it lacks
@@ -119,7 +122,8 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
         dataset_as: Mapping[str, str] | None = None,
         verbose: bool = False,
     ) -> None:
-        opened = [_opened(published), _opened(retrained, recipe)]
+        given = [_opened(published), _opened(retrained, recipe)]
+        opened = list(given)
         if dataset_as and (own := opened[1] or opened[0]):
             opened[1 if opened[1] else 0] = searchable.renamed(own, dataset_as)
         self._hint = "" if for_search else _SUBSTITUTES
@@ -130,7 +134,11 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
         super().__init__(empty, fast_mode=False, verbose=False)
         del self.meta_archs, self.archstr2index  # made at their first use
         self.verbose = verbose
-        self.filename = " and ".join(table.name for table in self._choice.tables)
+        self.filename = " and ".join(
+            own.full_name + table.name.removeprefix(own.name)  # and its replacements
+            for own, table in zip(reversed(given), reversed(opened), strict=True)
+            if own and table
+        )
         self.arch2infos_dict = _Results(self._choice)
         self._avaliable_hps = {str(epochs) for epochs in self._choice.epochs}
 
@@ -232,7 +240,8 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
             raise ValueError(
                 f"Did not find {index} from arch2infos_dict: {self.filename} has "
                 f"{len(self.arch2infos_dict)} of {SPACE_SIZE} cells. A script that draws from all "
-                f"cells needs all; `rebench search run` draws from the cells of the table"
+                f"cells needs all. `api.evaluated_indexes` lists the cells of the table; "
+                f"`rebench search run` draws from them"
             )
         trained = "cifar10-valid" if dataset == "cifar10" else dataset
         try:

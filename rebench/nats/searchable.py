@@ -86,6 +86,12 @@ def for_search(table: Table) -> Table:
             used += note
     if not trained:
         told = "; ".join(map(str, table.keys))
+        if _test_split(table, "cifar10-valid", "ori-test"):
+            raise MissingDataError(
+                f"{table.name} has no validation accuracy of cifar10-valid; it has {told}. Test "
+                "accuracy can replace it under the name cifar10: give the data set this name with "
+                "dataset_as (--dataset-as)"
+            )
         raise MissingDataError(f"{table.name} has no accuracy of validation or test; it has {told}")
     most, held_epochs = int(rows["epochs"].max()), set(rows["epochs"])
     for asked in (epochs for epochs in _ASKED if epochs not in held_epochs):

@@ -10,6 +10,7 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
+from cells.errors import shown
 from rebench.arguments import Between, checked
 from rebench.errors import InputError
 from rebench.search.base import make_searcher
@@ -121,8 +122,18 @@ def replay(
     spent, answer, best = 0.0, -1, (-1, -np.inf)
     while True:
         query = searcher.ask()
-        position, level = query
-        spent += costs[level][position]
+        try:
+            position, level = query
+            cost = costs[level][position]
+            if position < 0 or level < 0:
+                raise IndexError("negative")
+        except (TypeError, ValueError, IndexError) as error:
+            raise InputError(
+                f"ask() of {algorithm!r} returned {shown(query)}; return Query(position, level) "
+                f"with a position of 0 to {len(table.space) - 1} and a level of 0 to "
+                f"{len(costs) - 1}; space.position(index) returns the position of a cell"
+            ) from error
+        spent += cost
         if spent > budget.limit * (1 + 1e-12):
             break
         seeds = accuracies[level][position]

@@ -214,7 +214,8 @@ def search_table(
             runs and times can use those of the published table. If this table has only one data
             set, its signal may be of another data set than `dataset`.
         times: another table that gives the times, if the table has none or was trained on several
-            kinds of machines.
+            kinds of machines. If it lacks a training, the time of another training is used, in
+            proportion to the epochs: for cifar10 that of cifar10-valid, as in the benchmark.
         validation: whether to search on the validation split if the table has it. False searches on
             the test split, to compare with a table that has only a test split.
         epochs: the numbers of epochs of the fidelities; all in the table by default. The protocol
@@ -245,7 +246,9 @@ def search_table(
         Fidelity(
             epochs=after,
             accuracy=_finite(accuracy[cells]),
-            seconds=_seconds(times or shown_in, key, cells, after / key.epochs),
+            seconds=_given_seconds(times, key, cells, after / key.epochs)
+            if times
+            else _seconds(shown_in, key, cells, after / key.epochs),
         )
         for key, after, accuracy in shown
     )
@@ -307,9 +310,7 @@ def search_tables(
         validation = not on_test and all(validation_keys(signal or table, name) for table in opened)
         names = [table.name if isinstance(table, Table) else str(table) for table in given]
         if len(set(names)) < len(names):  # recipes of the same table
-            names = [
-                f"{table.name}@{table.recipe}" if table.recipe else table.name for table in opened
-            ]
+            names = [table.full_name for table in opened]
         labels: list[str] = []
         for called in names:
             labels.append(table_label(called, labels))
@@ -434,6 +435,27 @@ def _describe_final(table: Table, key: Key, left_out: int) -> str:
 
 def _finite(accuracy: Floats) -> Floats:
     return np.where(np.isfinite(accuracy), accuracy, np.nan)
+
+
+def _given_seconds(times: Table, shown: Key, cells: NDArray[np.int64], share: float) -> Floats:
+    """Return the cost as `_seconds`, from a table of times that may lack this training."""
+    source, _ = _SPLITS.get(shown.dataset, (shown.dataset, ""))
+    others = [key for key in times.keys if key.dataset in (shown.dataset, source)]
+    others.sort(  # x-valid last
+        key=lambda key: (key.dataset == shown.dataset, key.epochs == shown.epochs, key.epochs, key)
+    )
+    for key in (shown, *reversed(others)):
+        measured = key._replace(split=_VALIDATION) if key.split == "train" else key
+        cost = _seconds(times, measured, cells, share * shown.epochs / key.epochs)
+        if cost is not None:
+            return cost
+    timed = {key.dataset for key in times.keys if (times.group(*key).mean("seconds") > 0).any()}
+    told = ", ".join(sorted(timed)) or "no data set"
+    raise InputError(
+        f"the table of times {times.name!r} lacks {shown.dataset} or some of its {len(cells):,} "
+        f"cells; it has times of {told}. Give another table of times, or none and a budget in "
+        "evaluations"
+    )
 
 
 def _seconds(table: Table, shown: Key, cells: NDArray[np.int64], share: float) -> Floats | None:

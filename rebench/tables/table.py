@@ -98,6 +98,12 @@ class Table:
         return self._source.name
 
     @property
+    def full_name(self) -> str:
+        """The name of the table, as NAME@RECIPE if its rows have a recipe."""
+        named = self.keys and "recipe" in self._source.columns
+        return f"{self.name}@{self.recipe}" if named else self.name
+
+    @property
     def origin(self) -> str:
         """``published``, ``retrained`` or ``generated``; ``given`` if the file does not say it."""
         return self._source.origin

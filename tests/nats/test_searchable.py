@@ -33,7 +33,7 @@ SUBSTITUTES = (
 )
 DATASETS = ("cifar10", "cifar100", "ImageNet16-120")
 OWN = "cifar10-jpeg16"
-RENAMED = f"mini ({OWN} is called cifar10)"
+RENAMED = f"({OWN} is called cifar10)"
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +102,7 @@ def test_search_of_test_accuracies_sees_these_and_pays_the_published_time(
     published: Table, tested: Table
 ):
     api = ReBench(tested, for_search=True)
-    assert api.filename == f"theirs ({SUBSTITUTES})"
+    assert api.filename == f"theirs@analog ({SUBSTITUTES})"
     before = 0.0
     for arch, accuracy, total in random_search(api, "cifar10", 2e4):
         assert accuracy == tested.accuracy(arch)
@@ -158,6 +158,22 @@ def test_means_over_seeds_answer_for_the_mean_alone(published: Table):
     assert api.find_best("cifar100", "x-test", hp="200") == (best.index[0], best["mean"].iloc[0])
 
 
+@pytest.mark.parametrize("is_random", [True, False, -1])
+def test_means_over_seeds_are_the_only_trial_of_a_data_set_without_runs(
+    published: Table, is_random: bool | int
+):
+    """The package, too, answers a query for any trial with the only trial that there is."""
+    info = ReBench(published).get_more_info(5, "cifar10", hp="200", is_random=is_random)
+    assert info["test-accuracy"] == published.accuracy(5, "cifar10", "ori-test")
+    with pytest.raises(ValueError, match=r"can not find random seed \(777\) from \[-1\]"):
+        ReBench(published).get_more_info(5, "cifar10", hp="200", is_random=777)
+
+
+def test_test_accuracy_of_cifar10_valid_is_refused_with_the_name_to_use(mini: Table):
+    with pytest.raises(MissingDataError, match=r"no validation .*name cifar10: .*--dataset-as"):
+        ReBench(mini, for_search=True, dataset_as={OWN: "cifar10-valid"})
+
+
 def test_a_complete_table_is_left_as_it_is():
     complete = Table.from_frame(synthetic_frame(0, cells=CELLS))
     assert for_search(complete) is complete
@@ -168,7 +184,8 @@ def test_a_complete_table_is_left_as_it_is():
 
 
 @pytest.mark.parametrize(
-    ("names", "dataset", "filename"), [(None, OWN, "mini"), ({OWN: "cifar10"}, "cifar10", RENAMED)]
+    ("names", "dataset", "filename"),
+    [(None, OWN, "mini@topology"), ({OWN: "cifar10"}, "cifar10", f"mini@topology {RENAMED}")],
 )
 def test_search_script_trains_the_cells_of_a_small_table(mini, names, dataset, filename):
     api = ReBench(retrained=mini, for_search=True, dataset_as=names)
@@ -187,9 +204,20 @@ def test_search_script_trains_the_cells_of_a_small_table(mini, names, dataset, f
     assert again.get_more_info(**asked) == api.get_more_info(**asked)
 
 
+def test_printed_api_names_its_tables_with_their_recipes():
+    assert "file=mini@topology)" in str(ReBench("mini@topology"))
+    assert "file=nb201)" in str(ReBench("nb201"))
+    rows = synthetic_frame(0, cells=CELLS).assign(recipe="topology")
+    assert "file=own@topology and nb201)" in str(
+        ReBench("nb201", Table.from_frame(rows, name="own"))
+    )
+
+
 def test_cell_that_the_table_lacks_is_named_with_the_number_of_cells(mini):
     api = ReBench(retrained=mini, for_search=True)
-    with pytest.raises(ValueError, match=r"Did not find 1 .* has 3 of 15625 cells.*search run"):
+    with pytest.raises(
+        ValueError, match=r"Did not find 1 .* has 3 of 15625 cells.*api.evaluated_indexes"
+    ):
         api.simulate_train_eval(1, OWN)
     with pytest.raises(ValueError, match=f"Invalid dataset name : digits vs .*'{OWN}'"):
         api.simulate_train_eval(102, "digits")
@@ -323,4 +351,4 @@ def test_export_command_completes_and_renames_the_table(tested: Table, tmp_path:
     assert main([*command, "--dataset-as", f"{OWN}=cifar10", "--for-search", "--json"]) == 0
     (row,) = json.loads(capsys.readouterr().out)
     assert (row["cells"], row["missing"]) == (60, 15565)
-    assert RENAMED in (tmp_path / "mini.about.json").read_text()
+    assert f"mini {RENAMED}" in (tmp_path / "mini.about.json").read_text()

@@ -1,6 +1,7 @@
 """Rules that every registered algorithm keeps, and tests of single algorithms."""
 
 import itertools
+import re
 from collections import Counter
 
 import numpy as np
@@ -95,6 +96,32 @@ def test_an_algorithm_is_added_by_one_class(monkeypatch: pytest.MonkeyPatch):
     assert describe("first-come") == "Train the cells in index order."
     run = replay("first-come", smooth_table(), Budget(evaluations=4))
     assert run.positions.tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [7, None, "|nor_conv_3x3~0|", (1,), (4, 0), (-1, 0), (0, 2), (0, -1), (1.5, 0), ("1", 0)],
+)
+def test_a_wrong_query_is_refused_with_the_name_of_the_algorithm(
+    wrong: object, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(base, "_REGISTRY", dict(base._REGISTRY))
+
+    @register("wrong")
+    class Wrong(Searcher):
+        """Return something else than a query."""
+
+        def ask(self) -> Query:
+            return wrong
+
+        def tell(self, query: Query, value: float) -> None:
+            pass
+
+    table = smooth_table(SearchSpace.of(range(4)))
+    said = f"ask() of 'wrong' returned {wrong!r}; return Query(position, level) with a position of "
+    for budget in (Budget(evaluations=3), Budget(seconds=50)):
+        with pytest.raises(InputError, match=re.escape(f"{said}0 to 3 and a level of 0 to 1")):
+            replay("wrong", table, budget)
 
 
 def test_a_name_is_given_to_one_algorithm_only(monkeypatch: pytest.MonkeyPatch):

@@ -78,6 +78,32 @@ def test_times_are_known_where_every_cell_has_some(frame: pd.DataFrame, least: f
     assert searched.has_seconds is known
 
 
+def test_table_of_times_gives_the_time_of_its_own_training_in_proportion_to_the_epochs(
+    frame: pd.DataFrame,
+):
+    """`nb201` has times of cifar10-valid after 200 epochs, and none of cifar10."""
+    times = open_table("nb201")
+    seconds = times.group("cifar10-valid", "train", 200).mean("seconds")
+    rows = _only(frame, dataset="cifar10", split="ori-test", seed=777)[PLAIN]
+    searched = search_table(Table.from_frame(rows), "cifar10", times=times)
+    for level in searched.fidelities:
+        expected = seconds[searched.space.indices] * level.epochs / 200
+        np.testing.assert_allclose(level.seconds, expected)
+
+
+def test_table_of_times_that_lacks_the_data_set_or_cells_is_named(frame: pd.DataFrame):
+    rows = _only(frame, dataset="cifar10", split="ori-test", epochs=200, seed=777)[PLAIN]
+    own = Table.from_frame(rows.assign(dataset="digits"))
+    said = r"'nb201' lacks digits .* it has times of ImageNet16-120, cifar10-valid, cifar100"
+    with pytest.raises(InputError, match=said):
+        search_table(own, "digits", times=open_table("nb201"))
+    few = Table.from_frame(rows.iloc[:3].assign(seconds=5.0), name="few")
+    with pytest.raises(InputError, match=r"'few' lacks cifar10 or some of its .* times of cifar10"):
+        search_table(Table.from_frame(rows), "cifar10", times=few)
+    with pytest.raises(InputError, match="it has times of no data set"):
+        search_table(own, "digits", times=own)
+
+
 def test_a_retrained_sample_can_be_searched_on_the_published_signal(
     table: Table, frame: pd.DataFrame
 ):
