@@ -100,7 +100,7 @@ class Table:
     @property
     def full_name(self) -> str:
         """The name of the table, as NAME@RECIPE if its rows have a recipe."""
-        named = self.keys and "recipe" in self._source.columns
+        named = self.keys and "recipe" in self._source.columns and self.recipe != self.name
         return f"{self.name}@{self.recipe}" if named else self.name
 
     @property
