@@ -127,13 +127,15 @@ def ingest(
     _check_places(source, out)
     if source.suffix in (*TEXTS, ".parquet"):
         frame = read_long_file(source, epochs=epochs, fractions=fractions, naming=naming)
-        if "recipe" in frame.columns and not naming:
-            raise InputError(
-                f"{source} contains re-trained results; it needs no ingest: use it directly"
-            )
+        if "recipe" in frame.columns:
+            frame = check_values(frame, str(source))
+            if not (naming or epochs or fractions):
+                raise InputError(
+                    f"{source} contains re-trained results; it needs no ingest: use it directly"
+                )
         out.parent.mkdir(parents=True, exist_ok=True)
         if "recipe" in frame.columns:
-            write_rows(out, check_values(frame, str(source)))
+            write_rows(out, frame)
         else:
             origin = "given" if naming else "published"
             write_table(out, frame, name=source.stem, origin=origin)

@@ -23,6 +23,9 @@ REAL = pytest.param("real", marks=pytest.mark.shared_data)
 # The files take 15 s to make, so one process makes them once.
 MANY = pytest.param("50 generated", marks=[pytest.mark.slow, pytest.mark.xdist_group("50 cells")])
 
+COLUMNS = "index,dataset,split,epochs,seed,accuracy"
+ROW = "0,cifar10,ori-test,200,1,90"
+
 
 @pytest.fixture(scope="module", params=["generated", REAL, MANY])
 def folder(request, tmp_path_factory) -> Path:
@@ -261,10 +264,15 @@ def test_published_means_of_the_real_file(real_data, tmp_path):
         ("empty-folder", lambda path: path.mkdir(), "NNNNNN.pickle.pbz2"),
         ("x.tar.gz", lambda path: path.write_bytes(b"\x1f\x8b" + b"0" * 600), "uncompressed tar"),
         ("x.csv", lambda path: path.write_text("a,b\n1,2\n"), "missing: index"),
+        (
+            "acc.csv",
+            lambda path: path.write_text("arch_id,recipe,seed,test_acc\n0,nb201,1,90\n"),
+            "did you mean `rebench table ingest FILE --columns index=arch_id,accuracy=test_acc",
+        ),
         ("y.csv", lambda path: path.write_text(""), "y.csv is empty"),
         (
             "z.csv",
-            lambda path: path.write_text("index,recipe\n0,nb201\n"),
+            lambda path: path.write_text(f"{COLUMNS},recipe\n{ROW},nb201\n"),
             "contains re-trained results; it needs no ingest",
         ),
     ],
@@ -274,6 +282,19 @@ def test_a_source_that_is_none_is_named(tmp_path, name, make, message):
         make(tmp_path / name)
     with pytest.raises((InputError, MissingDataError), match=message):
         ingest(tmp_path / name, tmp_path / "t.parquet")
+
+
+@pytest.mark.parametrize(
+    ("row", "columns", "words"),
+    [
+        ("0,cifar10,ori-test,1,90", COLUMNS.replace("epochs,", ""), {"epochs": 200}),
+        (ROW.replace("90", "0.9"), COLUMNS, {"fractions": True}),
+    ],
+)
+def test_a_table_of_recipes_that_cannot_be_used_directly_is_ingested(tmp_path, row, columns, words):
+    (tmp_path / "a.csv").write_text(f"{columns},recipe\n{row},nb201\n")
+    done = ingest(tmp_path / "a.csv", tmp_path / "t.parquet", **words)
+    assert open_table(f"{done.path}@nb201").seeds(0, "cifar10") == {1: 90.0}
 
 
 def test_a_source_that_holds_a_cell_twice_or_one_too_many_is_refused(tmp_path):
