@@ -33,12 +33,13 @@ from rebench.machine import bounded_memory, cores
 from rebench.nats.files import LARGEST_BYTES, CellResults, file_index, read_results
 from rebench.nats.jahs import read_jahs
 from rebench.nats.nas_hpo_bench import read_nas_hpo_bench
-from rebench.tables.checks import check_values
+from rebench.tables.checks import check_values, one_a_run
 from rebench.tables.columns import BENCHMARK_COLUMNS, BENCHMARK_CURVES
 from rebench.tables.foreign import Naming
 from rebench.tables.layout import curves_path, write_rows, write_table
 from rebench.tables.longfile import TEXTS, read_long_file
 from rebench.tables.parquet import ParquetFile, write_parquet
+from rebench.tables.retrained import in_words_of_benchmark
 
 __all__ = ["Ingested", "ingest", "ingest_surface", "ingested"]
 
@@ -129,6 +130,9 @@ def ingest(
         frame = read_long_file(source, epochs=epochs, fractions=fractions, naming=naming)
         if "recipe" in frame.columns:
             frame = check_values(frame, str(source))
+            known = in_words_of_benchmark(frame).dropna(subset="accuracy")
+            for recipe, runs in known.groupby("recipe", observed=True):
+                one_a_run(runs, f"{source}@{recipe}")
             if not (naming or epochs or fractions):
                 raise InputError(
                     f"{source} contains re-trained results; it needs no ingest: use it directly"

@@ -17,6 +17,7 @@ from cells import Cell
 from rebench.errors import InputError, MissingDataError, StoreError, UnsafeFileError
 from rebench.nats.ingest import _Member, _parts, ingest
 from rebench.tables import Table, open_table
+from rebench.tables.foreign import Naming
 
 GENERATED = [2, 9, 10, 13, 14, 33, 15624]
 REAL = pytest.param("real", marks=pytest.mark.shared_data)
@@ -295,6 +296,19 @@ def test_a_table_of_recipes_that_cannot_be_used_directly_is_ingested(tmp_path, r
     (tmp_path / "a.csv").write_text(f"{columns},recipe\n{row},nb201\n")
     done = ingest(tmp_path / "a.csv", tmp_path / "t.parquet", **words)
     assert open_table(f"{done.path}@nb201").seeds(0, "cifar10") == {1: 90.0}
+
+
+def test_two_accuracies_of_a_run_of_a_recipe_are_refused(tmp_path):
+    """Equal rows are one run. Other recipes, cells and seeds are other runs."""
+    rows = [f"{ROW},a", f"{ROW},a", f"{ROW},b", f"1{ROW[1:]},a", "0,cifar10,ori-test,200,2,91,a"]
+    (tmp_path / "a.csv").write_text("\n".join([f"{COLUMNS},method", *rows]))
+    naming = Naming.of({"recipe": "method"}, {})
+    assert ingest(tmp_path / "a.csv", tmp_path / "t.parquet", naming=naming).rows == 5
+    (tmp_path / "a.csv").write_text("\n".join([f"{COLUMNS},method", *rows, f"{ROW}.5,a"]))
+    told = r"a\.csv@a: 1 cells have two different .* epochs \(first: cell 0\); keep one of each"
+    with pytest.raises(InputError, match=told):
+        ingest(tmp_path / "a.csv", tmp_path / "u.parquet", naming=naming)
+    assert not (tmp_path / "u.parquet").exists()
 
 
 def test_a_source_that_holds_a_cell_twice_or_one_too_many_is_refused(tmp_path):
