@@ -103,9 +103,14 @@ def study(
                 )
             )
     if not rerankings:
+        other = "a published table (--published TABLE, or REBENCH_BENCHMARK)"
         raise InputError(
             f"nothing to compare: the recipes of {name} are {', '.join(labels)}; name one of "
-            "several with --against, or give a published table (--published, or REBENCH_BENCHMARK)"
+            f"several with --against, or give {other}"
+            if len(labels) > 1
+            else f"nothing to compare: a report compares two rankings, and {name} has only the "
+            f"recipe {labels[0]}; give {other}, or a table with a second recipe. `rebench rank "
+            f"{name}` shows how well seeds agree"
         )
     return Study(
         run=name,
