@@ -23,7 +23,6 @@ import pyarrow as pa
 from cells import SPACE_SIZE
 from rebench.errors import (
     InputError,
-    MissingDataError,
     RebenchError,
     StoreError,
     UnknownNameError,
@@ -194,7 +193,7 @@ def _check_places(source: Path, out: Path) -> None:
     if out.suffix != ".parquet":
         raise InputError(f"the table is a Parquet file, so OUT must end in .parquet, got {out}")
     if not source.exists():
-        raise MissingDataError(f"no folder or file at {source}")
+        raise InputError(f"no folder or file at {source}")
 
 
 def _members(source: Path) -> dict[int, _Member]:
