@@ -6,7 +6,7 @@
     ├── InputError               2  wrong usage or bad input
     │   └── UnknownNameError     2  an unknown name; lists the valid names, nearest first
     ├── MissingDependencyError   1  an optional package or program is not installed
-    ├── MissingDataError         1  a data set or table was not found
+    ├── MissingDataError         1  a data set, or values of a table, were not found
     ├── UnsafeFileError          1  a file is unsafe, too large, or writable by other users
     ├── StoreError               1  records or checkpoints cannot be read or written
     │   └── ConflictError        1  two records of one trial differ
@@ -72,7 +72,7 @@ class MissingDependencyError(RebenchError):
 
 
 class MissingDataError(RebenchError):
-    """Data set or table that was not found."""
+    """Data set, or values of a table, that were not found."""
 
 
 class UnsafeFileError(RebenchError):

@@ -20,6 +20,7 @@ from rebench.analysis.common_scale import FEW_CELLS, on_scale_of
 from rebench.analysis.concordance import MIN_CELLS, Floats, Ints
 from rebench.analysis.seed_noise import centred, means_of, pooled_sd
 from rebench.errors import InputError, UnknownNameError
+from rebench.tables.checks import one_a_run
 from rebench.tables.columns import MEAN_SEED, REQUIRED, usual_split
 
 __all__ = ["Accuracies", "Paired", "complete", "known_runs", "read_accuracies", "usual_split_of"]
@@ -322,26 +323,21 @@ def read_accuracies(
     wanted = {"dataset": dataset, "split": split, "recipe": recipe, "epochs": epochs}
     rows = _chosen(table, wanted)
     label = name or str(wanted["recipe"] or "benchmark")
-    place = f"{dataset} {split} after {wanted['epochs']} epochs"
     notes = []
     rows, unknown = known_runs(rows)
     if len(unknown):
         notes.append(_listed(label, "accuracies that are not finite", unknown["index"]))
-    distinct = rows.drop_duplicates(["index", "seed", "accuracy"])
+    distinct = one_a_run(rows, label)
     duplicates = len(rows) - len(distinct)
     rows = distinct
     ended = rows[rows["status"] == "diverged"] if "status" in rows else rows[:0]
     if len(ended):
         what = "runs that diverged and count with the accuracy they ended with"
         notes.append(_listed(label, what, ended["index"]))
-    unequal = rows.loc[rows.duplicated(["index", "seed"]), "index"].unique()
-    if len(unequal):
-        raise InputError(
-            f"{label}: {len(unequal)} cells have two different accuracies for one seed of "
-            f"{place} (first: cell {unequal[0]}); keep one of each"
-        )
     if rows.empty:
-        raise InputError(f"{label}: no finite accuracy on {place}")
+        raise InputError(
+            f"{label}: no finite accuracy on {dataset} {split} after {wanted['epochs']} epochs"
+        )
     if duplicates:
         notes.append(f"{label}: {duplicates} records appear more than once and count once")
     wide = rows.set_index(["index", "seed"])["accuracy"].unstack().sort_index()  # noqa: PD010 - pivot_table averages

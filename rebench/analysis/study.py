@@ -56,12 +56,13 @@ def study(
         run = run.assign(recipe=Path(name).stem)
     known, labels = (sorted(map(str, run[column].unique())) for column in ("dataset", "recipe"))
     against = wanted.against
+    published_name = [BENCHMARK] if published is not None or wanted.published else []
     wanted = replace(
         wanted,
         recipes=[label_of(recipe, labels, str(name)) for recipe in wanted.recipes],
         against=against
         if against in (None, BENCHMARK)
-        else label_of(against, [*labels, BENCHMARK], str(name)),
+        else label_of(against, [*labels, *published_name], str(name)),
     )
     known_sides = get_args(Selection)
 
@@ -85,7 +86,7 @@ def study(
         }
         theirs = _published(published, dataset, split, wanted, set(trained.values()))
         for own, recipe, contrast in _comparisons(
-            list(ours), dataset, split, wanted, notes, published=theirs is not None
+            list(ours), dataset, split, wanted, notes, published_name, published=theirs is not None
         ):
             before = theirs if own is None else ours[own]
             assert before is not None
@@ -103,9 +104,14 @@ def study(
                 )
             )
     if not rerankings:
+        other = "a published table (--published TABLE, or REBENCH_BENCHMARK)"
         raise InputError(
             f"nothing to compare: the recipes of {name} are {', '.join(labels)}; name one of "
-            "several with --against, or give a published table (--published, or REBENCH_BENCHMARK)"
+            f"several with --against, or give {other}"
+            if len(labels) > 1
+            else f"nothing to compare: a report compares two rankings, and {name} has only the "
+            f"recipe {labels[0]}; give {other}, or a table with a second recipe. `rebench rank "
+            f"{name}` shows how well seeds agree"
         )
     return Study(
         run=name,
@@ -145,6 +151,7 @@ def _comparisons(
     split: str,
     wanted: Choices,
     notes: list[str],
+    published_name: Sequence[str],
     *,
     published: bool,
 ) -> list[tuple[str | None, str, Contrast]]:
@@ -158,7 +165,7 @@ def _comparisons(
         if name not in ours:
             raise UnknownNameError("recipe", name, ours)
     if against not in (None, BENCHMARK, *ours):
-        raise UnknownNameError("recipe", str(against), [*ours, BENCHMARK])
+        raise UnknownNameError("recipe", str(against), [*ours, *published_name])
     chosen = [name for name in ours if not wanted.recipes or name in wanted.recipes]
     own = against or next((name for name in _OWN if name in ours), _OWN[0])
     pairs: list[tuple[str | None, str, Contrast]] = []

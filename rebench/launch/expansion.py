@@ -78,8 +78,8 @@ def _check_size(spec: SweepSpec, cells: int) -> None:
 def _accuracies(column: TableColumn) -> NDArray[np.float64]:
     if column.table is None:
         raise InputError(
-            "choosing cells by accuracy needs a table: give table = 'FILE' (`rebench table"
-            " ingest` makes one, and so does `rebench collect`)"
+            "choosing cells by accuracy needs a table: give table = 'nb201' or table = 'FILE'"
+            " (`rebench table ingest` makes one, and so does `rebench collect`)"
         )
     from rebench.tables import open_table  # loads pandas
 

@@ -23,7 +23,6 @@ import pyarrow as pa
 from cells import SPACE_SIZE
 from rebench.errors import (
     InputError,
-    MissingDataError,
     RebenchError,
     StoreError,
     UnknownNameError,
@@ -33,12 +32,13 @@ from rebench.machine import bounded_memory, cores
 from rebench.nats.files import LARGEST_BYTES, CellResults, file_index, read_results
 from rebench.nats.jahs import read_jahs
 from rebench.nats.nas_hpo_bench import read_nas_hpo_bench
-from rebench.tables.checks import check_values
+from rebench.tables.checks import check_values, one_a_run
 from rebench.tables.columns import BENCHMARK_COLUMNS, BENCHMARK_CURVES
 from rebench.tables.foreign import Naming
 from rebench.tables.layout import curves_path, write_rows, write_table
 from rebench.tables.longfile import TEXTS, read_long_file
 from rebench.tables.parquet import ParquetFile, write_parquet
+from rebench.tables.retrained import in_words_of_benchmark
 
 __all__ = ["Ingested", "ingest", "ingest_surface", "ingested"]
 
@@ -127,13 +127,18 @@ def ingest(
     _check_places(source, out)
     if source.suffix in (*TEXTS, ".parquet"):
         frame = read_long_file(source, epochs=epochs, fractions=fractions, naming=naming)
-        if "recipe" in frame.columns and not naming:
-            raise InputError(
-                f"{source} contains re-trained results; it needs no ingest: use it directly"
-            )
+        if "recipe" in frame.columns:
+            frame = check_values(frame, str(source))
+            known = in_words_of_benchmark(frame).dropna(subset="accuracy")
+            for recipe, runs in known.groupby("recipe", observed=True):
+                one_a_run(runs, f"{source}@{recipe}")
+            if not (naming or epochs or fractions):
+                raise InputError(
+                    f"{source} contains re-trained results; it needs no ingest: use it directly"
+                )
         out.parent.mkdir(parents=True, exist_ok=True)
         if "recipe" in frame.columns:
-            write_rows(out, check_values(frame, str(source)))
+            write_rows(out, frame)
         else:
             origin = "given" if naming else "published"
             write_table(out, frame, name=source.stem, origin=origin)
@@ -188,7 +193,7 @@ def _check_places(source: Path, out: Path) -> None:
     if out.suffix != ".parquet":
         raise InputError(f"the table is a Parquet file, so OUT must end in .parquet, got {out}")
     if not source.exists():
-        raise MissingDataError(f"no folder or file at {source}")
+        raise InputError(f"no folder or file at {source}")
 
 
 def _members(source: Path) -> dict[int, _Member]:

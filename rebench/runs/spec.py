@@ -74,7 +74,8 @@ class TableColumn(Plain):
     """Accuracies of a table by which cells are chosen: means over seeds."""
 
     table: Path | None = None
-    """Path of a table of accuracies, relative to the folder of the sweep file."""
+    """Table of accuracies: a path, relative to the folder of the sweep file, or the name of a
+    released table such as `nb201`. `@RECIPE` may follow. An existing path has priority."""
     dataset: str = "cifar10"
     """Data set of the table."""
     split: str = "ori-test"
@@ -385,6 +386,15 @@ def _models(annotation: Any) -> typing.Iterator[type[BaseModel]]:
         yield from _models(part)
 
 
+def _table(given: Path, folder: Path) -> Path:
+    """Return the path of a table; a name without suffix and file stays a name."""
+    path = (folder / expanded(given)).absolute()
+    before = path.name.rpartition("@")[0] or path.name
+    forms = {path.name, before, f"{path.name}.parquet", f"{before}.parquet"}
+    is_path = Path(before).suffix or len(given.parts) > 1
+    return path if is_path or any(path.with_name(form).exists() for form in forms) else given
+
+
 def _beside(spec: SweepSpec, folder: Path) -> SweepSpec:
     changes = {}
     start = spec.start
@@ -393,8 +403,6 @@ def _beside(spec: SweepSpec, folder: Path) -> SweepSpec:
     for name in ("top", "stratified"):
         choice = getattr(spec.cells, name)
         if choice is not None and choice.table is not None:
-            changes[name] = choice.model_copy(
-                update={"table": (folder / expanded(choice.table)).absolute()}
-            )
+            changes[name] = choice.model_copy(update={"table": _table(choice.table, folder)})
     cells = spec.cells.model_copy(update=changes)
     return spec.model_copy(update={"cells": cells, "start": start})

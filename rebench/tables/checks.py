@@ -27,7 +27,7 @@ from rebench.tables.columns import (
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["cell_indices", "check_column", "check_once", "check_values", "scaled"]
+__all__ = ["cell_indices", "check_column", "check_once", "check_values", "one_a_run", "scaled"]
 
 
 _LONGEST_TOLD: Final = 200
@@ -41,6 +41,27 @@ def check_once(frame: pd.DataFrame, name: str) -> pd.DataFrame:
         row = frame.loc[double, identity].iloc[0].to_dict()
         raise InputError(f"{name}: {int(double.sum())} rows are duplicates, the first: {row}")
     return frame
+
+
+def one_a_run(rows: pd.DataFrame, name: str) -> pd.DataFrame:
+    """Return rows of one recipe without equal duplicates; refuse two accuracies for one run.
+
+    Args:
+        rows: a long table with finite accuracies.
+        name: the name of the recipe or table in messages.
+    """
+    identity = list(REQUIRED[:5])
+    distinct = rows.drop_duplicates([*identity, "accuracy"])
+    unequal = distinct[distinct.duplicated(identity)]
+    if len(unequal):
+        groups = unequal.groupby(list(REQUIRED[1:4]), observed=True, sort=False)
+        (dataset, split, epochs), group = next(iter(groups))
+        cells = group["index"].unique()
+        raise InputError(
+            f"{name}: {len(cells)} cells have two different accuracies for one seed of "
+            f"{dataset} {split} after {epochs} epochs (first: cell {cells[0]}); keep one of each"
+        )
+    return distinct
 
 
 def check_values(frame: pd.DataFrame, name: str) -> pd.DataFrame:

@@ -189,6 +189,26 @@ def test_published_runs_of_the_same_epochs_are_compared_or_else_the_longest(
     assert (one.before.epochs, one.after.epochs) == (compared, trained)
 
 
+def test_a_table_with_one_recipe_alone_is_told_of_the_second_ranking_it_needs(tmp_path):
+    run_table(recipes=("nb201",)).to_parquet(tmp_path / "one.parquet")
+    with pytest.raises(InputError, match=r"--published TABLE.* a second recipe") as caught:
+        studied(tmp_path / "one.parquet", Choices(draws=0))
+    told = str(caught.value)
+    assert f"`rebench rank {tmp_path / 'one.parquet'}` shows how well seeds agree" in told
+    assert "--against" not in told
+
+
+def test_the_published_table_is_a_valid_name_only_if_it_is_given():
+    rows = run_table(recipes=("nb201", "topology", "mup"))
+    rows.loc[rows["recipe"] == "mup", "epochs"] = 12
+    for against in ("usul", "mup"):
+        for published in (None, "nb201"):
+            chosen = Choices(against=against, published=published, draws=0, epochs=200)
+            with pytest.raises(UnknownNameError) as caught:
+                study(rows, chosen)
+            assert ("benchmark" in str(caught.value)) == (published is not None)
+
+
 def test_recipes_without_a_common_one_are_named(tmp_path):
     run_table(recipes=("topology", "mup")).to_parquet(tmp_path / "rules.parquet")
     with pytest.raises(InputError, match=r"recipes of .* are mup, topology; name one .*--against"):

@@ -17,11 +17,15 @@ from cells import Cell
 from rebench.errors import InputError, MissingDataError, StoreError, UnsafeFileError
 from rebench.nats.ingest import _Member, _parts, ingest
 from rebench.tables import Table, open_table
+from rebench.tables.foreign import Naming
 
 GENERATED = [2, 9, 10, 13, 14, 33, 15624]
 REAL = pytest.param("real", marks=pytest.mark.shared_data)
 # The files take 15 s to make, so one process makes them once.
 MANY = pytest.param("50 generated", marks=[pytest.mark.slow, pytest.mark.xdist_group("50 cells")])
+
+COLUMNS = "index,dataset,split,epochs,seed,accuracy"
+ROW = "0,cifar10,ori-test,200,1,90"
 
 
 @pytest.fixture(scope="module", params=["generated", REAL, MANY])
@@ -261,10 +265,15 @@ def test_published_means_of_the_real_file(real_data, tmp_path):
         ("empty-folder", lambda path: path.mkdir(), "NNNNNN.pickle.pbz2"),
         ("x.tar.gz", lambda path: path.write_bytes(b"\x1f\x8b" + b"0" * 600), "uncompressed tar"),
         ("x.csv", lambda path: path.write_text("a,b\n1,2\n"), "missing: index"),
+        (
+            "acc.csv",
+            lambda path: path.write_text("arch_id,recipe,seed,test_acc\n0,nb201,1,90\n"),
+            "did you mean `rebench table ingest FILE --columns index=arch_id,accuracy=test_acc",
+        ),
         ("y.csv", lambda path: path.write_text(""), "y.csv is empty"),
         (
             "z.csv",
-            lambda path: path.write_text("index,recipe\n0,nb201\n"),
+            lambda path: path.write_text(f"{COLUMNS},recipe\n{ROW},nb201\n"),
             "contains re-trained results; it needs no ingest",
         ),
     ],
@@ -272,8 +281,34 @@ def test_published_means_of_the_real_file(real_data, tmp_path):
 def test_a_source_that_is_none_is_named(tmp_path, name, make, message):
     if make is not None:
         make(tmp_path / name)
-    with pytest.raises((InputError, MissingDataError), match=message):
+    with pytest.raises(InputError, match=message):
         ingest(tmp_path / name, tmp_path / "t.parquet")
+
+
+@pytest.mark.parametrize(
+    ("row", "columns", "words"),
+    [
+        ("0,cifar10,ori-test,1,90", COLUMNS.replace("epochs,", ""), {"epochs": 200}),
+        (ROW.replace("90", "0.9"), COLUMNS, {"fractions": True}),
+    ],
+)
+def test_a_table_of_recipes_that_cannot_be_used_directly_is_ingested(tmp_path, row, columns, words):
+    (tmp_path / "a.csv").write_text(f"{columns},recipe\n{row},nb201\n")
+    done = ingest(tmp_path / "a.csv", tmp_path / "t.parquet", **words)
+    assert open_table(f"{done.path}@nb201").seeds(0, "cifar10") == {1: 90.0}
+
+
+def test_two_accuracies_of_a_run_of_a_recipe_are_refused(tmp_path):
+    """Equal rows are one run. Other recipes, cells and seeds are other runs."""
+    rows = [f"{ROW},a", f"{ROW},a", f"{ROW},b", f"1{ROW[1:]},a", "0,cifar10,ori-test,200,2,91,a"]
+    (tmp_path / "a.csv").write_text("\n".join([f"{COLUMNS},method", *rows]))
+    naming = Naming.of({"recipe": "method"}, {})
+    assert ingest(tmp_path / "a.csv", tmp_path / "t.parquet", naming=naming).rows == 5
+    (tmp_path / "a.csv").write_text("\n".join([f"{COLUMNS},method", *rows, f"{ROW}.5,a"]))
+    told = r"a\.csv@a: 1 cells have two different .* epochs \(first: cell 0\); keep one of each"
+    with pytest.raises(InputError, match=told):
+        ingest(tmp_path / "a.csv", tmp_path / "u.parquet", naming=naming)
+    assert not (tmp_path / "u.parquet").exists()
 
 
 def test_a_source_that_holds_a_cell_twice_or_one_too_many_is_refused(tmp_path):

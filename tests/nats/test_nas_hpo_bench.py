@@ -189,7 +189,7 @@ def test_what_is_missing_or_misspelt_is_named(folder: Path, tmp_path: Path):
         ingest("nas-hpo-bench-2", folder, tmp_path / "out.parquet")
     with pytest.raises(MissingDataError, match=r"no cellinfo\.pkl"):
         ingest("nas-hpo-bench-ii", tmp_path, tmp_path / "out.parquet")
-    with pytest.raises(MissingDataError, match="no folder or file"):
+    with pytest.raises(InputError, match="no folder or file"):
         ingest("nas-hpo-bench-ii", tmp_path / "nothing", tmp_path / "out.parquet")
     with pytest.raises(InputError, match=r"must end in \.parquet"):
         ingest("nas-hpo-bench-ii", folder, tmp_path / "out.csv")

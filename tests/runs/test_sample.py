@@ -9,6 +9,7 @@ from rebench.launch.expansion import expand_spec
 from rebench.runs import choose_cells, parse_spec, read_spec
 from rebench.runs.sample import _best, _stratify
 from rebench.runs.spec import CellsSpec
+from rebench.tables import open_table
 
 SPACE = compile_space()
 # A made-up table: the accuracy of a cell is its index, and every tenth cell is absent.
@@ -60,6 +61,17 @@ def test_functional_classes_one_of_each_and_every_member():
 def test_more_cells_than_there_are_is_bad_input():
     with pytest.raises(InputError, match="n = 20000 cells from 15625"):
         choose(random={"n": 20000})
+
+
+def test_cells_of_a_sweep_file_are_chosen_by_a_released_table(tmp_path):
+    path = tmp_path / "s.toml"
+    path.write_text(
+        'datasets = ["digits"]\nrecipes = ["nb201"]\nseeds = [1]\n'
+        '[cells]\ntop = { n = 2, table = "nb201" }\n'
+    )
+    best = open_table("nb201").means("cifar10", "ori-test", 200).nlargest(2).index
+    chosen = {trial.cell.index for trial in expand_spec(read_spec(path)).trials}
+    assert chosen == set(best)
 
 
 def test_expansion_counts_duplicates_and_skips_with_reasons():

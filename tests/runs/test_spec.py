@@ -2,6 +2,7 @@
 
 import math
 import re
+from pathlib import Path
 
 import pytest
 from made_records import SWEEP
@@ -165,6 +166,25 @@ def test_table_is_looked_for_beside_the_spec_and_that_of_a_setting_from_here(tmp
     monkeypatch.chdir(tmp_path / "here")
     changed = with_settings(spec, {"cells.top.table": "nb.parquet"})
     assert changed.cells.top.table == tmp_path / "here" / "nb.parquet"
+
+
+@pytest.mark.parametrize(
+    ("table", "file", "is_path"),
+    [
+        ("nb201", None, False),
+        ("mini@fixed(lr=0.2)", None, False),
+        ("nb201", "nb201", True),
+        ("mini@fixed(lr=0.2)", "mini.parquet", True),
+        ("runs/mine", None, True),
+    ],
+)
+def test_name_of_a_table_stays_a_name_unless_a_path_is_there(tmp_path, table, file, is_path):
+    if file is not None:
+        (tmp_path / file).touch()
+    path = tmp_path / "s.toml"
+    path.write_text(SWEEP + f"stratified = {{ n = 3, table = '{table}' }}")
+    expected = tmp_path / table if is_path else Path(table)
+    assert read_spec(path).cells.stratified.table == expected
 
 
 def test_longer_sweep_says_with_what_it_begins_and_not_where_that_lies(tmp_path):
