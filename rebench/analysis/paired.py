@@ -248,8 +248,8 @@ class Paired:
     def columns(self) -> list[tuple[Floats, Ints]]:
         """Return runs and seeds [cells, runs] of both tables, for the cells in `repeated`.
 
-        A table in which one run suffices has one column. If one table has gaps, runs of different
-        seeds are compared in both tables, so the runs of both are centred.
+        A table that needs only one run of each cell has one column. If a table has gaps, runs of
+        different seeds are compared, so the runs of both tables are centred.
         """
         tables = (self.repeated.before, self.repeated.after)
         complete_runs = all(np.isfinite(own.runs).all() for own in tables)

@@ -73,10 +73,10 @@ def read_network(
     """
     if not isinstance(model, nn.Module):
         raise InputError(f"model must be a torch module, got {type(model).__name__}")
-    given = inputs if isinstance(inputs, torch.Tensor | Sequence) else (0,)
-    if not isinstance(given, torch.Tensor) and all(isinstance(value, int) for value in given):
-        kind = "numbers" if given is inputs else type(inputs).__name__
-        raise InputError(f"inputs must be a tensor or a tuple of tensors, got {kind}")
+    if not isinstance(inputs, torch.Tensor | Sequence):
+        raise InputError(f"inputs must be a tensor or a tuple, got {type(inputs).__name__}")
+    if not isinstance(inputs, torch.Tensor) and all(isinstance(value, int) for value in inputs):
+        raise InputError("inputs must be a tensor or a tuple of tensors, got numbers")
     if opaque != "error" and not isinstance(opaque, Mapping):
         raise InputError(f"opaque must be 'error' or a mapping of nodes to paths, got {opaque!r}")
     arguments = (inputs,) if isinstance(inputs, torch.Tensor) else tuple(inputs)
