@@ -23,7 +23,15 @@ from rebench.errors import InputError, UnknownNameError
 from rebench.tables.checks import one_a_run
 from rebench.tables.columns import MEAN_SEED, REQUIRED, usual_split
 
-__all__ = ["Accuracies", "Paired", "complete", "known_runs", "read_accuracies", "usual_split_of"]
+__all__ = [
+    "Accuracies",
+    "Paired",
+    "complete",
+    "known_runs",
+    "labelled",
+    "read_accuracies",
+    "usual_split_of",
+]
 
 _SHOWN: Final = 5
 # Seeds that less than this share of the cells have are omitted. Then cells that lack one of the
@@ -162,14 +170,14 @@ class Paired:
         Series and data frames are matched by their index, which must contain the same cells, each
         once. Their integer columns are seeds. Arrays are matched by position. Each cell is a class.
         """
-        labelled = [isinstance(values, pd.Series | pd.DataFrame) for values in (before, after)]
-        if labelled[0] is not labelled[1]:
+        by_label = [isinstance(values, pd.Series | pd.DataFrame) for values in (before, after)]
+        if by_label[0] is not by_label[1]:
             raise InputError(
                 "some tables are labelled by cell and others are plain arrays: give all of them as "
                 "pandas objects with an index of cells, or none"
             )
-        first, second = map(_frame, (before, after))
-        if not labelled[0] and len(first) != len(second):
+        first, second = map(labelled, (before, after))
+        if not by_label[0] and len(first) != len(second):
             raise InputError(
                 f"the tables have {len(first)} and {len(second)} cells: pair them first"
             )
@@ -428,7 +436,7 @@ def _chosen_by(table: Accuracies, cells: Ints) -> bool:
     )
 
 
-def _frame(values: ArrayLike) -> pd.DataFrame:
+def labelled(values: ArrayLike) -> pd.DataFrame:
     """Return accuracies as a frame [cells, seeds], NaN where they are not finite.
 
     Integer columns of a data frame are seeds; otherwise the columns are numbered.
@@ -446,6 +454,11 @@ def _frame(values: ArrayLike) -> pd.DataFrame:
     if not (isinstance(given, pd.DataFrame) and pd.api.types.is_integer_dtype(given.columns)):
         frame.columns = pd.RangeIndex(frame.shape[1])
     frame = frame.where(np.isfinite(frame))
+    if len(frame) < MIN_CELLS <= frame.shape[1]:
+        raise InputError(
+            f"accuracies must be [cells, seeds], got {len(frame)} cells with {frame.shape[1]} "
+            "seeds: transpose them"
+        )
     lacking = np.flatnonzero(frame.isna().all(axis=1))
     if lacking.size:
         raise InputError(f"{lacking.size} cells have no finite accuracy (first: row {lacking[0]})")

@@ -1,25 +1,27 @@
-"""Comparison of two rankings of the same cells: `compare`, its result and its verdict."""
+"""Difference between two rankings of the same cells: its numbers and its verdict."""
 
 from __future__ import annotations
 
 import functools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal, TypeAlias, get_args
+from typing import Final, Literal, TypeAlias, get_args
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
 from scipy import special
 
-from rebench.analysis.choices import MOST_DRAWS, TOP_PERCENT, Selection
+from rebench.analysis.choices import TOP_PERCENT, Selection
 from rebench.analysis.common_scale import FEW_CELLS
 from rebench.analysis.concordance import MIN_CELLS
 from rebench.analysis.curve import rank_curve
 from rebench.analysis.improvement import improvement
-from rebench.analysis.paired import Accuracies, Paired, read_accuracies, usual_split_of
+from rebench.analysis.paired import (
+    Accuracies,
+    Paired,
+)
 from rebench.analysis.rank_table import (
     LEVEL,
     as_html,
@@ -32,21 +34,18 @@ from rebench.analysis.rank_table import (
 from rebench.analysis.ranking import of_means, seed_jackknife
 from rebench.analysis.replicates import assumed_equal
 from rebench.analysis.seed_noise import Rng
-from rebench.arguments import Between, checked
 from rebench.drawable import Drawable
-from rebench.errors import InputError, UnknownNameError
 from rebench.printable import number, probability, signed, span
-from rebench.tables import Table, open_table
-from rebench.tables.columns import MEAN_SEED, REQUIRED, usual_split
+from rebench.tables.columns import MEAN_SEED
 
-__all__ = ["Contrast", "Reranking", "compare", "rerank", "third_table"]
+__all__ = ["Contrast", "Reranking", "rerank"]
 
 Contrast: TypeAlias = Literal["recipe", "pipeline", "pipeline and recipe"]
 """The aspect in which two tables differ. Other code (pipeline) trained the published table."""
 
-Ranked: TypeAlias = str | Path | Table | pd.DataFrame | ArrayLike
-"""A ranking to compare: the name of a table (NAME@RECIPE selects a recipe), a table, its long rows,
-or accuracies [cells] or [cells, seeds]."""
+
+# Drops are printed with two decimals.
+_SMALLEST_SHOWN: Final = 0.005
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -251,6 +250,12 @@ class Reranking(Drawable):
                 "with several seeds."
                 for name, other in assumed_equal(self.paired)
             ]
+            if row["drop_low"] <= 0:
+                warnings.insert(
+                    0,
+                    "The interval of this drop contains 0, so its size is unknown: p is from means "
+                    "over seeds, which are less noisy than the single runs of tau.",
+                )
         else:
             claim, row = "No difference was detected.", largest
             warnings = self._limits(largest)
@@ -289,7 +294,7 @@ class Reranking(Drawable):
         said = []
         if math.isinf(self.detectable):
             said.append("No drop can be detected with these data: they are too few or too noisy.")
-        elif math.isfinite(self.detectable):
+        elif self.detectable >= _SMALLEST_SHOWN:
             said.append(
                 f"With {row['n_cells']:,.0f} cells, about half of such studies would miss a drop "
                 f"of {self.detectable:.2g}."
@@ -300,91 +305,6 @@ class Reranking(Drawable):
                 "whether they share runs."
             )
         return said
-
-
-@checked
-def compare(
-    before: Ranked,
-    after: Ranked,
-    *,
-    dataset: str | None = None,
-    against_dataset: str | None = None,
-    split: str | None = None,
-    epochs: int | None = None,
-    top_percent: Sequence[float] = TOP_PERCENT,
-    by: Selection | Ranked = "benchmark",
-    draws: Annotated[int, Between(0, MOST_DRAWS)] = 1000,
-    seed: Annotated[int, Between(0)] = 0,
-) -> Reranking:
-    """Compare two rankings of the same cells, and their difference with the effect of seeds.
-
-    Args:
-        before: the benchmark or the baseline recipe (see `Ranked`).
-        after: the re-trained table.
-        dataset: data set of `before`, and of `after` if `against_dataset` is None; if None, the
-            only data set that both tables contain.
-        against_dataset: data set of `after`, to compare different data sets on purpose.
-        split: where accuracies are measured; if None, the whole test set or a part of it.
-        epochs: number of epochs; if None, the longest training of each table.
-        top_percent: the values of K.
-        by: table that selects the top K %: `benchmark` (the first), `retrained` (the second),
-            `either`, or a third table with noise that is independent of both.
-        draws: bootstrap draws, and permutations for the p-values.
-        seed: seed of all random draws: equal seeds give equal results.
-    """
-    values = [ranked for ranked in (before, after) if not _is_table(ranked)]
-    chosen: list[str] = []
-    if len(values) == 1:
-        raise InputError(
-            "compare takes two tables, or two arrays of accuracies, got a table and an array"
-        )
-    if values:
-        paired = Paired.of_values(before, after)  # type: ignore[arg-type]  # no tables
-        means = np.concatenate([paired.before.means, paired.after.means])
-        if 0 <= means.min() <= means.max() <= 1:
-            said = (
-                "no accuracy is above 1; if these are fractions, multiply them by 100, because the "
-                "difference of accuracies is printed in percentage points"
-            )
-            paired = replace(paired, notes=(*paired.notes, said))
-    else:
-        names = _names(before, after)
-        rows = [_long_rows(ranked) for ranked in (before, after)]  # type: ignore[arg-type]  # tables
-        chosen = _data_sets(rows, names, dataset, against_dataset)
-        if chosen[0] != chosen[1]:
-            names = [f"{name} on {on}" for name, on in zip(names, chosen, strict=True)]
-        rows = [own[own["dataset"] == name] for own, name in zip(rows, chosen, strict=True)]
-        shared = chosen[0] == chosen[1]
-        measured = [split or usual_split_of(*(rows if shared else [own])) for own in rows]
-        first, second = (
-            read_accuracies(
-                own,
-                dataset=on,
-                split=part,
-                epochs=epochs or int(own.loc[own["split"] == part, "epochs"].max()),
-                name=name,
-            )
-            for own, on, part, name in zip(rows, chosen, measured, names, strict=True)
-        )
-        dataset, split = (" against ".join(dict.fromkeys(own[::-1])) for own in (chosen, measured))
-        if _equal(first, second):
-            raise InputError(
-                f"{first.name} and {second.name} contain the same runs ({len(first.cells)} cells): "
-                "give two tables of different runs, or NAME@RECIPE for two recipes of a table"
-            )
-        paired = Paired.of(first, second)
-    if not (isinstance(by, str) and by in get_args(Selection)):
-        third = third_table(by, chosen[0] if chosen else "")
-        paired, by = paired.chosen_by(third), third.name
-    return rerank(
-        paired,
-        dataset=dataset or "",
-        split=split or "",
-        top_percent=top_percent,
-        by=by,
-        draws=draws,
-        rng=seed,
-    )
 
 
 def rerank(
@@ -411,74 +331,12 @@ def rerank(
     )
 
 
-def _data_sets(
-    rows: Sequence[pd.DataFrame],
-    names: Sequence[str],
-    dataset: str | None,
-    against_dataset: str | None,
-) -> list[str]:
-    """Return the data sets of both tables: the same data set, unless the user names two."""
-    own = [sorted(map(str, table["dataset"].unique())) for table in rows]
-    shared = sorted({*own[0]} & {*own[1]})
-    contents = "; ".join(
-        f"{name}: {', '.join(known)}" for name, known in zip(names, own, strict=True)
-    )
-    two = "to compare different ones, name the second with against_dataset (--against-dataset)"
-    if against_dataset is None:
-        if dataset is None and len(shared) != 1:
-            what = "share no data set" if not shared else f"share {len(shared)} data sets"
-            raise InputError(f"the tables {what} ({contents}): name one with --dataset; {two}")
-        if dataset is not None and dataset not in shared:
-            raise InputError(f"dataset must be in both tables, got {dataset} ({contents}); {two}")
-        return [dataset or shared[0]] * 2
-    wanted = [dataset or own[0][0], against_dataset]
-    if dataset is None and len(own[0]) > 1:
-        raise InputError(f"name the data set of {names[0]} with dataset ({contents})")
-    for name, known, one in zip(names, own, wanted, strict=True):
-        if one not in known:
-            raise UnknownNameError(f"data set of {name}", one, known)
-    return wanted
-
-
-def third_table(by: Ranked, dataset: str) -> Accuracies:
-    """Return the accuracies that select the top K %, of all runs of the longest training.
-
-    The data set is `dataset`, or the only one whose name continues it or begins it, such as
-    `cifar10-valid` for `cifar10`.
-    """
-    named = isinstance(by, str | Path | Table)
-    name = _names(by, "")[0] if named else "the third table"
-    if not _is_table(by):
-        return replace(Paired.of_values(by, by).before, name=name)  # type: ignore[arg-type]  # no table
-    try:
-        rows = _long_rows(by)  # type: ignore[arg-type]  # a table
-    except UnknownNameError as error:
-        sides = ", ".join(get_args(Selection))
-        raise InputError(f"by takes {sides} or a table: {error}") from error
-    known = sorted(map(str, rows["dataset"].unique()))
-    alike = [own for own in known if own == dataset] or [
-        own for own in known if dataset.startswith(own) or own.startswith(dataset)
-    ]
-    if len(alike) != 1:
-        raise UnknownNameError(f"data set of {name}, which selects the top K %", dataset, known)
-    rows = rows[rows["dataset"] == alike[0]]
-    split = usual_split(rows["split"].unique())
-    epochs = int(rows.loc[rows["split"] == split, "epochs"].max())
-    return read_accuracies(rows, dataset=alike[0], split=split, epochs=epochs, name=name)
-
-
 def _own(by: Selection | str) -> Selection:
     """Return `by` if it means one of the two tables.
 
     If a third table selects the cells, return `benchmark`, which then has no effect.
     """
     return by if by in get_args(Selection) else "benchmark"  # type: ignore[return-value]  # tested
-
-
-def _equal(first: Accuracies, second: Accuracies) -> bool:
-    """Return whether two tables contain the same runs of the same cells."""
-    same = first.seeds == second.seeds and np.array_equal(first.cells, second.cells)
-    return same and np.array_equal(first.runs, second.runs, equal_nan=True)
 
 
 def _numbers(row: pd.Series[float], p_text: str = "") -> str:
@@ -502,41 +360,3 @@ def _seeds(table: Accuracies) -> str:
         return "a mean over seeds"
     number_of = " to ".join(dict.fromkeys((f"{table.counts.min()}", f"{table.counts.max()}")))
     return f"{number_of} seed{'s' * (number_of != '1')}"
-
-
-def _is_table(ranked: Ranked) -> bool:
-    return isinstance(ranked, str | Path | Table) or (
-        isinstance(ranked, pd.DataFrame) and "accuracy" in ranked
-    )
-
-
-def _long_rows(ranked: str | Path | Table | pd.DataFrame) -> pd.DataFrame:
-    if isinstance(ranked, pd.DataFrame):
-        if lacking := [name for name in REQUIRED if name not in ranked]:
-            raise InputError(
-                f"a frame to compare needs the columns {', '.join(REQUIRED)}; "
-                f"{', '.join(lacking)} missing: rename or add them"
-            )
-        return ranked
-    return (ranked if isinstance(ranked, Table) else open_table(ranked)).frame()
-
-
-def _names(*tables: Ranked) -> list[str]:
-    """Return the names of two sides of a comparison: the names of their tables.
-
-    If both sides come from the same table, the names of the recipes are added.
-    """
-    names = []
-    for table, plain in zip(tables, ("before", "after"), strict=True):
-        if isinstance(table, Table):
-            names.append(table.name)
-        else:
-            said = Path(table).stem if isinstance(table, Path) else table
-            names.append(said if isinstance(said, str) else plain)
-    if names[0] == names[1]:  # two recipes of one table
-        recipes = [table.recipe if isinstance(table, Table) else None for table in tables]
-        names = [
-            f"{name}@{recipe}" if recipe else name
-            for name, recipe in zip(names, recipes, strict=True)
-        ]
-    return names

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -69,6 +69,16 @@ class SeedNoise:
             run_sd=run_sd,
             edges=edges,
             posterior=_posterior(means, mean_sd, edges),
+        )
+
+    def take(self, rows: NDArray[np.int64]) -> SeedNoise:
+        """Return the model of some of the cells, with the prior of all cells."""
+        return replace(
+            self,
+            means=self.means[rows],
+            counts=self.counts[rows],
+            run_sd=self.run_sd[rows],
+            posterior=self.posterior[rows],
         )
 
     def true_means(self, draws: int, rng: Rng = None) -> Floats:

@@ -97,8 +97,8 @@ def plan(
             metavar="DROP",
             help="Simulate tables, and print the probability that `rebench rank` detects a drop of"
             " this size (seed tau minus tau; p at this K, adjusted for all default K). It is"
-            " printed for the numbers of cells and seeds in the sweep, and for up to 16 times the"
-            " number of cells.",
+            " printed with the hours of all devices, for the numbers of cells and seeds in the sweep,"
+            " and for up to 16 times the number of cells.",
         ),
     ] = None,
     like: Annotated[
@@ -130,13 +130,6 @@ def plan(
     if trials:
         print_rows(_trials(sweep, expansion), as_json=as_json)
         return
-    if power is not None:
-        with progress("Simulating"):
-            rows = _power(sweep, expansion, power, like)
-        noise = rows["noise of"].iloc[0]
-        title = f"with the noise of {noise}; power: ±0.10 or less (95 % CI of the simulation)"
-        print_rows(rows if as_json else rows.drop(columns="noise of"), as_json=as_json, title=title)
-        return
     folder = run_folder(spec, run)
     here = False
     if not sweep.slurm.types and _machine() == "laptop":  # only SLURM has types of device
@@ -149,6 +142,19 @@ def plan(
                 " the setting and set slurm.device = 'cpu'"
             )
     times = times_for(sweep, run=folder, past=past, here=here)
+    if power is not None:
+        all_of_it = forecast(sweep, expansion.trials, times, (), here=here)
+        with progress("Simulating"):
+            rows = _power(sweep, expansion, power, like)
+        hours = rows["runs"] * all_of_it.device_s / all_of_it.trials / 3600
+        rows.insert(len(rows.columns) - 1, "device hours", hours.round(3))
+        noise = rows["noise of"].iloc[0]
+        title = (
+            f"with the noise of {noise}; power: ±0.10 or less (95 % CI of the simulation);"
+            f" device hours from {times.source}"
+        )
+        print_rows(rows if as_json else rows.drop(columns="noise of"), as_json=as_json, title=title)
+        return
     done = FinishedTrials(folder).refresh().trials
     told = forecast(
         sweep,

@@ -34,7 +34,7 @@ def test_power_is_that_of_the_test_of_rank():
     """With 16 cells and two seeds, `rank` often misses a change like that of `mini@topology`."""
     learnt = read_accuracies(open_table("mini@fixed").frame(), dataset="cifar10-jpeg16")
     two, three = power(learnt, 0.28, cells=(16,), seeds=(2, 3), rng=0)["power"]
-    assert 0.2 < two < 0.5 < three < 0.85
+    assert 0.1 < two < 0.45 < three < 0.85
     assert power(learnt, 0.28, cells=(16,), seeds=(1,), draws=10, rng=0)["power"].item() == 0
     (alone,) = power(learnt, 0.1, cells=(60,), seeds=(3,), tested=(100,), rng=0)["power"]
     (of_twelve,) = power(learnt, 0.1, cells=(60,), seeds=(3,), rng=0)["power"]

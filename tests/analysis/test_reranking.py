@@ -211,10 +211,37 @@ def test_compare_takes_names_tables_and_rows_alike():
     assert by_name.jackknife()["drop"].tolist() == by_name.frame()["drop"].tolist()
 
 
-def test_compare_of_a_table_with_values_or_of_other_data_is_refused():
-    with pytest.raises(InputError, match="two tables, or two arrays of accuracies"):
+def test_accuracies_with_an_index_of_cells_are_compared_with_a_table():
+    """The result is that of the same accuracies as long rows, in either order."""
+    rows = open_table("mini@topology").frame().query("split == 'ori-test'")
+    wide = rows.pivot_table(index="index", columns="seed", values="accuracy")
+    options = {"draws": 20, "top_percent": (100,)}
+    found = rebench.compare("mini@fixed", wide.iloc[::-1], **options)
+    by_rows = rebench.compare("mini@fixed", rows, **options)
+    pd.testing.assert_frame_equal(found.frame(), by_rows.frame())
+    assert found.measured == by_rows.measured
+    swapped = rebench.compare(wide, "mini@fixed", **options)
+    assert swapped.tau == pytest.approx(found.tau)
+    single = rebench.compare("mini@fixed", wide[777], **options)
+    assert "1 seed." in single.sentence
+    with pytest.raises(InputError, match="as a pandas Series or DataFrame with the numbers of"):
         rebench.compare("mini@fixed", np.arange(20.0))
+    with pytest.raises(InputError, match="must contain the numbers of the cells"):
+        rebench.compare("mini@fixed", wide.set_axis([f"cell {own}" for own in wide.index]))
+    with pytest.raises(UnknownNameError, match="unknown table 'minj'"):
+        rebench.compare("minj", wide)
+    with pytest.raises(InputError, match="name the data set with dataset: the table has Image"):
+        rebench.compare("nb201", wide)
+
+
+def test_tables_of_other_data_or_other_images_are_refused():
     rows = open_table("mini@fixed").frame()
+    half = rows[rows["split"] == "ori-test"]
+    said = r"share no split \(before: x-valid; after: ori-test\), so their accuracies"
+    with pytest.raises(InputError, match=said):
+        rebench.compare(half.assign(split="x-valid"), half)
+    with pytest.raises(UnknownNameError, match="unknown split 'x-valid' of after; valid: ori-test"):
+        rebench.compare(half.assign(split="x-valid"), half, split="x-valid")
     other = r"share no data set \(before: cifar10-jpeg16; after: cifar100\).*--against-dataset"
     with pytest.raises(InputError, match=other):
         rebench.compare(rows, rows.assign(dataset="cifar100"))
@@ -373,11 +400,21 @@ def test_few_cells_at_each_k_are_not_called_tied():
     )
 
 
-def test_arrays_of_fractions_get_a_note_and_frames_of_words_an_error():
+def test_arrays_that_are_not_in_percent_get_a_note_and_frames_of_words_an_error():
     a = np.random.default_rng(0).normal(70, 5, (60, 3))
     said = "no accuracy is above 1; if these are fractions, multiply them by 100"
-    assert said in str(rebench.compare(a / 100, a[:, :2] / 100, draws=0))
+    both = str(rebench.compare(a / 100, a[:, :2] / 100, draws=0))
+    assert f"before: {said}" in both
+    assert f"after: {said}" in both
+    one = str(rebench.compare(a, a[:, :2] / 100, draws=0))
+    assert f"after: {said}" in one
+    assert f"before: {said}" not in one
     assert said not in str(rebench.compare(a, a[:, :2], draws=0))
+    too_large = np.where(np.arange(60)[:, None] == 7, 250, a[:, :2])
+    said = "after: an accuracy is 250; accuracies are percentages, from 0 to 100"
+    assert said in str(rebench.compare(a, too_large, draws=0))
+    with pytest.raises(InputError, match="got 3 cells with 60 seeds: transpose them"):
+        rebench.compare(a.T, a.T + 1)
     named = pd.DataFrame({"arch": ["a", "b"], "mine": [70.0, 71.0]})
     with pytest.raises(
         InputError, match=r"must be numbers, .* 'a'.* with rebench.Table.from_frame"
@@ -393,6 +430,15 @@ def test_p_beside_a_drop_is_that_of_its_k():
     assert "p = 0.900, adjusted for all K). " in uneven.sentence
     of_two = replace(uneven, p_adjusted=0.44, comparisons=2)
     assert "p = 0.990, adjusted for all K and 2 comparisons). " in of_two.sentence
+
+
+def test_a_small_p_next_to_an_interval_that_contains_0_is_explained():
+    """The test has more power than the interval, because means have less noise than runs."""
+    found = _rerank(_pair(80, (3, 3), 0.0), top_percent=[100])
+    said = "The interval of this drop contains 0, so its size is unknown: p is from means"
+    for low, expected in ((-0.01, True), (0.01, False)):
+        row = found.by_k.assign(p_family=0.01, drop_low=low)
+        assert (said in replace(found, by_k=row).sentence) is expected
 
 
 def test_a_table_compared_with_itself_is_refused():

@@ -1,0 +1,283 @@
+"""`compare`: reads two rankings, whatever their form, and compares them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, TypeAlias, get_args
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+
+from rebench.analysis.choices import MOST_DRAWS, TOP_PERCENT, Selection
+from rebench.analysis.paired import (
+    Accuracies,
+    Paired,
+    labelled,
+    read_accuracies,
+    usual_split_of,
+)
+from rebench.analysis.reranking import Reranking, rerank
+from rebench.arguments import Between, checked
+from rebench.errors import InputError, UnknownNameError
+from rebench.tables import Table, open_table
+from rebench.tables.columns import REQUIRED, usual_split
+
+__all__ = ["compare", "third_table"]
+
+Ranked: TypeAlias = str | Path | Table | pd.DataFrame | ArrayLike
+"""A ranking to compare, in one of the forms that `compare` takes."""
+
+
+@checked
+def compare(
+    before: Ranked,
+    after: Ranked,
+    *,
+    dataset: str | None = None,
+    against_dataset: str | None = None,
+    split: str | None = None,
+    epochs: int | None = None,
+    top_percent: Sequence[float] = TOP_PERCENT,
+    by: Selection | Ranked = "benchmark",
+    draws: Annotated[int, Between(0, MOST_DRAWS)] = 1000,
+    seed: Annotated[int, Between(0)] = 0,
+) -> Reranking:
+    """Compare two rankings of the same cells, and their difference with the effect of seeds.
+
+    Args:
+        before: the benchmark or the baseline recipe: the name of a table (NAME@RECIPE selects a
+            recipe), a table, its long rows, or accuracies [cells] or [cells, seeds]. Accuracies
+            are compared with a table by their index of cell numbers. They count as accuracies of
+            the table's data set, split and number of epochs.
+        after: the re-trained table, in one of these forms.
+        dataset: data set of `before`, and of `after` if `against_dataset` is None; if None, the
+            only data set that both tables contain.
+        against_dataset: data set of `after`, to compare different data sets on purpose.
+        split: where accuracies are measured; if None, the whole test set or a part of it.
+        epochs: number of epochs; if None, the longest training of each table.
+        top_percent: the values of K.
+        by: table that selects the top K %: `benchmark` (the first), `retrained` (the second),
+            `either`, or a third table with noise that is independent of both.
+        draws: bootstrap draws, and permutations for the p-values.
+        seed: seed of all random draws: equal seeds give equal results.
+    """
+    chosen: list[str] = []
+    if not (_is_table(before) or _is_table(after)):
+        paired = Paired.of_values(before, after)  # type: ignore[arg-type]  # no tables
+    else:
+        names = _names(before, after)
+        rows = [_long_rows(ranked) for ranked in (before, after) if _is_table(ranked)]  # type: ignore[arg-type]  # tables
+        if len(rows) < 2:
+            values, place = (after, 1) if _is_table(before) else (before, 0)
+            rows.insert(place, _rows_like(rows[0], values, dataset, split, epochs))  # type: ignore[arg-type]  # no table
+        chosen = _data_sets(rows, names, dataset, against_dataset)
+        if chosen[0] != chosen[1]:
+            names = [f"{name} on {on}" for name, on in zip(names, chosen, strict=True)]
+        rows = [own[own["dataset"] == name] for own, name in zip(rows, chosen, strict=True)]
+        measured = _splits(rows, names, split, shared=chosen[0] == chosen[1])
+        first, second = (
+            read_accuracies(
+                own,
+                dataset=on,
+                split=part,
+                epochs=epochs or int(own.loc[own["split"] == part, "epochs"].max()),
+                name=name,
+            )
+            for own, on, part, name in zip(rows, chosen, measured, names, strict=True)
+        )
+        dataset, split = (" against ".join(dict.fromkeys(own[::-1])) for own in (chosen, measured))
+        paired = Paired.of(first, second)
+    if _equal(paired):
+        raise InputError(
+            f"{paired.before.name} and {paired.after.name} contain the same runs ({len(paired)} "
+            "cells): give two tables of different runs, or NAME@RECIPE for two recipes of a table"
+        )
+    paired = replace(paired, notes=(*paired.notes, *_units(paired)))
+    if not (isinstance(by, str) and by in get_args(Selection)):
+        third = third_table(by, chosen[0] if chosen else dataset or "")
+        paired, by = paired.chosen_by(third), third.name
+    return rerank(
+        paired,
+        dataset=dataset or "",
+        split=split or "",
+        top_percent=top_percent,
+        by=by,
+        draws=draws,
+        rng=seed,
+    )
+
+
+def _data_sets(
+    rows: Sequence[pd.DataFrame],
+    names: Sequence[str],
+    dataset: str | None,
+    against_dataset: str | None,
+) -> list[str]:
+    """Return the data sets of both tables: the same data set, unless the user names two."""
+    own = [sorted(map(str, table["dataset"].unique())) for table in rows]
+    shared = sorted({*own[0]} & {*own[1]})
+    contents = "; ".join(
+        f"{name}: {', '.join(known)}" for name, known in zip(names, own, strict=True)
+    )
+    two = "to compare different ones, name the second with against_dataset (--against-dataset)"
+    if against_dataset is None:
+        if dataset is None and len(shared) != 1:
+            what = "share no data set" if not shared else f"share {len(shared)} data sets"
+            raise InputError(f"the tables {what} ({contents}): name one with --dataset; {two}")
+        if dataset is not None and dataset not in shared:
+            raise InputError(f"dataset must be in both tables, got {dataset} ({contents}); {two}")
+        return [dataset or shared[0]] * 2
+    wanted = [dataset or own[0][0], against_dataset]
+    if dataset is None and len(own[0]) > 1:
+        raise InputError(f"name the data set of {names[0]} with dataset ({contents})")
+    for name, known, one in zip(names, own, wanted, strict=True):
+        if one not in known:
+            raise UnknownNameError(f"data set of {name}", one, known)
+    return wanted
+
+
+def _splits(
+    rows: Sequence[pd.DataFrame], names: Sequence[str], split: str | None, *, shared: bool
+) -> list[str]:
+    """Return the splits of both tables: the same split, unless the data sets differ."""
+    known = [sorted(map(str, own["split"].unique())) for own in rows]
+    if split is None and shared and not {*known[0]} & {*known[1]}:
+        contents = "; ".join(
+            f"{name}: {', '.join(own)}" for name, own in zip(names, known, strict=True)
+        )
+        raise InputError(
+            f"the tables share no split ({contents}), so their accuracies are not of the same "
+            "images: give a table with the split of the other"
+        )
+    for name, own in zip(names, known, strict=True):
+        if split is not None and split not in own:
+            raise UnknownNameError(f"split of {name}", split, own)
+    return [split or usual_split_of(*(rows if shared else [own])) for own in rows]
+
+
+def _rows_like(
+    table: pd.DataFrame,
+    values: ArrayLike,
+    dataset: str | None,
+    split: str | None,
+    epochs: int | None,
+) -> pd.DataFrame:
+    """Return accuracies [cells, seeds], labelled by cell, as long rows like those of `table`.
+
+    They get the data set, the split and the number of epochs with which `table` is compared.
+    """
+    if not isinstance(values, pd.Series | pd.DataFrame):
+        raise InputError(
+            "compare takes two tables, or two arrays of accuracies, got a table and an array: "
+            "give the array as a pandas Series or DataFrame with the numbers of the cells as index"
+        )
+    known = sorted(map(str, table["dataset"].unique()))
+    if dataset is None and len(known) != 1:
+        raise InputError(f"name the data set with dataset: the table has {', '.join(known)}")
+    own = table[table["dataset"] == (dataset or known[0])]
+    if own.empty:
+        raise UnknownNameError("data set of the table", str(dataset), known)
+    part = split or usual_split_of(own)
+    frame = labelled(values).rename_axis(index="index")
+    if not pd.api.types.is_integer_dtype(frame.index):
+        raise InputError("the index of the accuracies must contain the numbers of the cells")
+    long = frame.reset_index().melt("index", var_name="seed", value_name="accuracy").dropna()
+    return long.assign(
+        dataset=dataset or known[0],
+        split=part,
+        epochs=epochs or own.loc[own["split"] == part, "epochs"].max(),
+    )
+
+
+def _units(paired: Paired) -> list[str]:
+    """Return notes on accuracies that are probably not in percent."""
+    said = []
+    for table in (paired.before, paired.after):
+        least, most = table.means.min(), table.means.max()
+        if 0 <= least <= most <= 1:
+            said.append(
+                f"{table.name}: no accuracy is above 1; if these are fractions, multiply them by "
+                "100, because the difference of accuracies is printed in percentage points"
+            )
+        elif least < 0 or most > 100:
+            wrong = least if least < 0 else most
+            said.append(
+                f"{table.name}: an accuracy is {wrong:g}; accuracies are percentages, from 0 to 100"
+            )
+    return said
+
+
+def third_table(by: Ranked, dataset: str) -> Accuracies:
+    """Return the accuracies that select the top K %, of all runs of the longest training.
+
+    The data set is `dataset`, or the only one whose name continues it or begins it, such as
+    `cifar10-valid` for `cifar10`.
+    """
+    named = isinstance(by, str | Path | Table)
+    name = _names(by, "")[0] if named else "the third table"
+    if not _is_table(by):
+        return replace(Paired.of_values(by, by).before, name=name)  # type: ignore[arg-type]  # no table
+    try:
+        rows = _long_rows(by)  # type: ignore[arg-type]  # a table
+    except UnknownNameError as error:
+        sides = ", ".join(get_args(Selection))
+        raise InputError(f"by takes {sides} or a table: {error}") from error
+    known = sorted(map(str, rows["dataset"].unique()))
+    alike = [own for own in known if own == dataset] or [
+        own for own in known if dataset.startswith(own) or own.startswith(dataset)
+    ]
+    if len(alike) > 1:
+        raise InputError(f"{name} has the data sets {', '.join(alike)}: name one with dataset")
+    if not alike:
+        raise UnknownNameError(f"data set of {name}, which selects the top K %", dataset, known)
+    rows = rows[rows["dataset"] == alike[0]]
+    split = usual_split(rows["split"].unique())
+    epochs = int(rows.loc[rows["split"] == split, "epochs"].max())
+    return read_accuracies(rows, dataset=alike[0], split=split, epochs=epochs, name=name)
+
+
+def _equal(paired: Paired) -> bool:
+    """Return whether both tables contain the same runs."""
+    runs = (paired.before.runs, paired.after.runs)
+    return paired.shared_seeds and np.array_equal(*runs, equal_nan=True)
+
+
+def _is_table(ranked: Ranked) -> bool:
+    return isinstance(ranked, str | Path | Table) or (
+        isinstance(ranked, pd.DataFrame) and "accuracy" in ranked
+    )
+
+
+def _long_rows(ranked: str | Path | Table | pd.DataFrame) -> pd.DataFrame:
+    if isinstance(ranked, pd.DataFrame):
+        if lacking := [name for name in REQUIRED if name not in ranked]:
+            raise InputError(
+                f"a frame to compare needs the columns {', '.join(REQUIRED)}; "
+                f"{', '.join(lacking)} missing: rename or add them"
+            )
+        return ranked
+    return (ranked if isinstance(ranked, Table) else open_table(ranked)).frame()
+
+
+def _names(*tables: Ranked) -> list[str]:
+    """Return the names of two sides of a comparison: the names of their tables.
+
+    If both sides come from the same table, the names of the recipes are added.
+    """
+    names = []
+    for table, plain in zip(tables, ("before", "after"), strict=True):
+        if isinstance(table, Table):
+            names.append(table.name)
+        else:
+            said = Path(table).stem if isinstance(table, Path) else table
+            names.append(said if isinstance(said, str) else plain)
+    if names[0] == names[1]:  # two recipes of one table
+        recipes = [table.recipe if isinstance(table, Table) else None for table in tables]
+        names = [
+            f"{name}@{recipe}" if recipe else name
+            for name, recipe in zip(names, recipes, strict=True)
+        ]
+    return names
