@@ -25,7 +25,7 @@ from scipy import special
 
 from rebench.analysis.concordance import TIE_WIDTH, Floats
 from rebench.analysis.paired import Accuracies
-from rebench.analysis.seed_noise import pooled_sd, reach
+from rebench.analysis.seed_noise import means_of, reach
 from rebench.errors import InputError
 from rebench.intervals import student_reach
 
@@ -89,15 +89,27 @@ def mean_half_width(table: Accuracies, cell: int) -> float:
 
     The variance of a run is pooled over cells of similar accuracy, because a cell has few runs. If
     the runs of the cell differ significantly more, such as after a divergence, it is their own.
+    Else the variance between the common effects of the seeds is added. It is estimated from few
+    seeds, so the degrees of freedom are Satterthwaite's.
     """
     row = int(np.searchsorted(table.cells, cell))
-    runs = table.runs[row][np.isfinite(table.runs[row])]
-    sd, freedom = float(pooled_sd(table.runs)[row]), _freedom(table)
-    squares = float(((runs - runs.mean()) ** 2).sum())
-    if special.chdtrc(len(runs) - 1, squares / sd**2) < _OUTLYING:
-        freedom = len(runs) - 1
-        sd = math.sqrt(squares / freedom)
-    return student_reach(freedom) * sd / math.sqrt(len(runs))
+    runs, alone = (own[row][np.isfinite(table.runs[row])] for own in (table.runs, table.centred))
+    variance, freedom = float(table.run_sd[row]) ** 2, _freedom(table)
+    squares = float(((alone - alone.mean()) ** 2).sum())
+    if special.chdtrc(len(runs) - 1, squares / variance) < _OUTLYING:
+        return student_reach(len(runs) - 1) * math.sqrt(runs.var(ddof=1) / len(runs))
+    between = _between_seeds(table)
+    total = variance + between
+    freedom = total**2 / (variance**2 / freedom + between**2 / max(len(table.seeds) - 1, 1))
+    return student_reach(freedom) * math.sqrt(total / len(runs))
+
+
+def _between_seeds(table: Accuracies) -> float:
+    """Return the variance between the common effects of the seeds of a table."""
+    effects = table.runs - table.centred
+    effects = effects[np.nan_to_num(effects).any(axis=1)]
+    known = np.isfinite(effects).any(axis=0)
+    return float(means_of(effects[:, known].T).var(ddof=1)) if known.sum() > 1 else 0.0
 
 
 def _freedom(table: Accuracies) -> float:

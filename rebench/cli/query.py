@@ -221,9 +221,19 @@ def _row(table: Table, index: int, key: Key) -> dict[str, Any]:
     side, group = table.query(index, *key), table.group(*key)
     low, high = side.interval or (None, None)
     ranked: dict[str, Any] = {"rank": side.rank} | dict.fromkeys(_RANK_INTERVAL)
-    if len(group.index) >= MIN_CELLS and group.n.max() >= 2:
-        about = key._asdict()
-        own = read_accuracies(table.frame(**about), **about)
+    of = side.of
+    about = key._asdict()
+    if not math.isfinite(side.mean):
+        warn(
+            f"{table.name}: a run of cell {index} has no finite accuracy, so the cell has no mean "
+            "and the last rank"
+        )
+    elif (
+        len(group.index) >= MIN_CELLS
+        and group.n.max() >= 2
+        and (own := read_accuracies(table.frame(**about), **about)).has_seeds
+    ):
+        of = len(own.cells)
         half = mean_half_width(own, index)
         low, high = side.mean - half, side.mean + half
         [ranked] = rank_intervals(own, [index])[["rank", *_RANK_INTERVAL]].to_dict("records")
@@ -231,10 +241,10 @@ def _row(table: Table, index: int, key: Key) -> dict[str, Any]:
             ranked["rank"] = side.rank
         else:
             warn(
-                f"{table.name}: not all cells have the same seeds. Without the common effect of "
+                f"{table.name}: some cells lack seeds or accuracies. Without the common effect of "
                 f"each seed, the rank is {ranked['rank']}, not {side.rank}"
             )
     ascending = sorted(side.seeds.items(), key=lambda told: (told[0] < 0, abs(told[0])))
     per_seed = {seed_name(seed): value for seed, value in ascending}
     row = {"per seed": per_seed, "mean": side.mean, "low": low, "high": high}
-    return {**row, **ranked, "of": side.of}
+    return {**row, **ranked, "of": of}

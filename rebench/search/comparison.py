@@ -186,10 +186,10 @@ class OrderAgreement:
 
     def row(self) -> dict[str, float | int | None]:
         """Return the estimate, its interval and the seed baseline, by name."""
-        low, high = np.nanquantile(self.null_tau, _BAND) if self.null_tau else (np.nan, np.nan)
+        low, high = _band(self.null_tau)
         return {
             "tau": self.tau.value, "low": self.tau.low, "high": self.tau.high,
-            "other_seeds_low": float(low), "other_seeds_high": float(high),
+            "other_seeds_low": low, "other_seeds_high": high,
             "swaps": len(self.swaps), "p_value": self.p_value,
         }  # fmt: skip
 
@@ -303,7 +303,9 @@ class Compared(Drawable):
             f"The rankings of {len(first.runs)} algorithms agree by Kendall's tau = "
             f"{tau.value:.2f} (95 % CI {tau.low:.2f} to {tau.high:.2f})"
         )
-        if found.p_value is None:
+        if np.isnan(tau.value):
+            agreed = "Tau is not known: on one table all algorithms have equal mean accuracies."
+        elif found.p_value is None:
             agreed += f". No seed baseline: pass {asked_by} to search {_RERUNS} resampled tables."
         else:
             row = found.row()
@@ -471,12 +473,21 @@ def _taus(first: Floats, second: Floats) -> Floats:
 def _bootstrap(
     first: Floats, second: Floats, draws: int, rng: np.random.Generator
 ) -> tuple[float, float]:
+    """Return the percentile interval of tau over repeats; one repeat gives the range of tau."""
+    if min(len(first), len(second)) < 2:
+        return -1.0, 1.0
     drawn = [
         [table[rng.integers(len(table), size=len(table))].mean(axis=0) for table in (first, second)]
         for _ in range(draws)
     ]
     taus = _taus(*np.array(drawn).swapaxes(0, 1))
-    low, high = np.nanquantile(taus, _BAND)
+    return _band(taus)
+
+
+def _band(taus: Floats | Sequence[float]) -> tuple[float, float]:
+    """Return the middle 95 % of the known values of tau; NaN if none is known."""
+    known = np.asarray(taus)[np.isfinite(taus)]
+    low, high = np.quantile(known, _BAND) if len(known) else (np.nan, np.nan)
     return float(low), float(high)
 
 

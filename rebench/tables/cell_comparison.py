@@ -33,7 +33,8 @@ def compare_cell(published: Table, retrained: Table, cell: CellName, key: Key) -
     before, after = (table.query(index, *key) for table in tables)
     groups = [table.group(*key) for table in tables]
     common = np.intersect1d(groups[0].index, groups[1].index)
-    means = [group.mean("accuracy") for group in groups]
+    # As in a table, a cell without a finite mean is the last.
+    means = [np.nan_to_num(group.mean("accuracy"), nan=-np.inf) for group in groups]
     first, second = (1 + int((mean[common] > mean[index]).sum()) for mean in means)
     return CellComparison(
         published=before,

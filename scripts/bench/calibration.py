@@ -42,9 +42,11 @@ from rebench.analysis import (  # noqa: E402 - after the path
     TOP_PERCENT,
     Accuracies,
     Paired,
+    compare,
     rank_intervals,
 )
 from rebench.analysis.curve import rank_curve  # noqa: E402 - after the path
+from rebench.analysis.power import power  # noqa: E402 - after the path
 
 Floats = NDArray[np.float64]
 
@@ -335,6 +337,18 @@ def ranks_covered(n: int, seeds: int, world: str, noise: str, tables: int) -> di
     return told | {name: round(float(share), 4) for name, share in shares.items()}
 
 
+def named_drop_found(n: int, seeds: int, world: str, tables: int) -> dict[str, object]:
+    """Measure the power at the drop that, by `rank`, about half of such studies would miss."""
+    rng = np.random.default_rng([n, seeds])
+    same = Scenario(n=n, seeds=(seeds, seeds), world=world)
+    drop = float(np.median([compare(*same.draw(rng), draws=200).detectable for _ in range(9)]))
+    many = Paired.of_values(*replace(same, n=2000).draw(rng)).before
+    found = power(many, drop, cells=[n], seeds=[seeds], draws=tables, rng=rng)
+    told = {"n": n, "seeds": seeds, "world": world, "tables": tables, "drop": round(drop, 4)}
+    return told | {"power": round(float(found["power"].iloc[0]), 4)}
+
+
+NAMED = tuple(itertools.product((60, 120, 480), (2, 3), ("benchmark", "tight")))
 RANKED = tuple(itertools.product((20, 60, 500), (2, 3), ("benchmark", "tight"), ("normal", "t5")))
 
 Task: TypeAlias = tuple[str, Scenario, int, tuple[int, int], int]
@@ -363,7 +377,11 @@ def main() -> None:
     parser.add_argument("--series", type=int, default=1, help="which random numbers")
     parser.add_argument("--only", help="one question; the others' rows are kept")
     parser.add_argument("--ranks", action="store_true", help="intervals of ranks instead")
+    parser.add_argument("--power", action="store_true", help="power at the drop that rank names")
     chosen = parser.parse_args()
+    if chosen.power:
+        publish("calibration-power", [named_drop_found(*each, chosen.large) for each in NAMED])
+        return
     if chosen.ranks:
         rows = [ranks_covered(*each, tables=chosen.large) for each in RANKED]
         publish("calibration-ranks", rows)

@@ -134,6 +134,32 @@ def test_a_cell_that_diverged_once_has_an_interval_of_its_own_runs():
     assert mean_half_width(table, 7) == pytest.approx(high - value)
 
 
+def test_an_effect_of_seeds_on_all_cells_widens_the_interval_of_a_mean():
+    """With hardly any other noise the interval is Student's, of the three effects."""
+    rng, effects = np.random.default_rng(0), np.array([-0.5, 0.1, 0.7])
+    runs = rng.normal(90, 1, (60, 1)) + effects + rng.normal(0, 0.001, (60, 3))
+    table = Accuracies(name="x", cells=np.arange(60), seeds=(0, 1, 2), runs=runs)
+    _, low, high = mean_interval(effects)
+    assert mean_half_width(table, 7) == pytest.approx((high - low) / 2, rel=0.01)
+
+
+@pytest.mark.parametrize("lost", [slice(None), slice(1)], ids=["every run", "one run"])
+def test_a_cell_with_a_run_without_accuracy_has_no_mean_and_the_last_rank(lost, tmp_path, capsys):
+    key = open_table("mini@fixed").usual_key()
+    rows = open_table("mini@fixed").frame(**key._asdict())
+    rows.loc[rows.index[rows["index"] == rows["index"].max()][lost], "accuracy"] = np.nan
+    cell, path = int(rows["index"].max()), str(tmp_path / "lost.parquet")
+    rows.to_parquet(path)
+    assert main(["query", path, str(cell), "--json"]) == 0
+    shown = capsys.readouterr()
+    [row] = json.loads(shown.out)
+    assert f"a run of cell {cell} has no finite accuracy" in shown.err
+    assert (row["mean"], row["low"], row["rank"], row["rank_low"]) == (None, None, 60, None)
+    published = open_table("mini@topology").query(cell).rank
+    *_, row = json_of("query", path, str(cell), "--published", "mini@topology")
+    assert (row["mean"], row["rank_in_common"]) == (None, 60 - published)
+
+
 def test_a_table_without_seeds_has_no_rank_intervals(capsys):
     [row] = json_of("query", "nb201", "1696", "--dataset", "cifar10")
     assert (row["rank"], row["rank_low"], row["may_be_best"]) == (14195, None, None)

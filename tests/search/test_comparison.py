@@ -110,6 +110,20 @@ def test_tau_and_its_interval_are_those_of_scipy_on_resampled_repeats():
     assert list(found.tau)[1:] == pytest.approx(np.nanquantile(taus, [0.025, 0.975]), abs=1e-12)
 
 
+def test_one_repeat_does_not_bound_tau():
+    first, second = _compared(a=[3], b=[2], c=[1]), _compared(a=[3], b=[1], c=[2])
+    found = order_agreement(first, second, rng=np.random.default_rng(0)).tau
+    assert found == pytest.approx((1 / 3, -1, 1))
+
+
+def test_tau_is_not_known_if_all_algorithms_end_equally():
+    same = _compared(a=[3] * 5, b=[3] * 5)
+    found = order_agreement(same, same, rng=np.random.default_rng(0), reruns=[same])
+    assert np.isnan([*found.tau, found.row()["other_seeds_low"]]).all()
+    told = str(Compared(results=(same, same), agreement=found, reruns=(same,)))
+    assert "Tau is not known: on one table all algorithms have equal mean accuracies." in told
+
+
 def test_a_pair_that_each_table_tells_apart_in_opposite_order_is_a_swap():
     """Each algorithm has ten repeats. In both tables c differs significantly from a and b.
 
