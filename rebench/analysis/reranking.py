@@ -151,13 +151,13 @@ class Reranking(Drawable):
 
     @property
     def detectable(self) -> float:
-        """Return the drop at the largest K that about half of such studies detect; NaN if unknown.
+        """Return a drop at the largest K that half of such studies or more miss; NaN if unknown.
 
         It is 2.5 standard errors, more with several comparisons. Infinity means that no possible
         drop is so large: tau is at least -1.
         """
         # For one K and normal estimates the power would be 80 %. In simulations of the test, which
-        # is adjusted for all K, it was mostly 30 to 60 %.
+        # is adjusted for all K, it was 17 to 60 %.
         errors = special.ndtri(1 - LEVEL / self.comparisons) + special.ndtri(0.8)
         drop = float(errors * self._whole["drop_error"])
         return math.inf if drop > self.seed_tau + 1 else drop
@@ -290,13 +290,13 @@ class Reranking(Drawable):
         return " ".join(f"{part}." for part in said)
 
     def _limits(self, row: pd.Series[float]) -> list[str]:
-        """Return the smallest drop that would have been detected, and a tau above seed tau."""
+        """Return sentences on a drop that is often missed, and on a tau above seed tau."""
         said = []
         if math.isinf(self.detectable):
             said.append("No drop can be detected with these data: they are too few or too noisy.")
         elif self.detectable >= _SMALLEST_SHOWN:
             said.append(
-                f"With {row['n_cells']:,.0f} cells, about half of such studies would miss a drop "
+                f"With {row['n_cells']:,.0f} cells, half of such studies or more would miss a drop "
                 f"of {self.detectable:.2g}."
             )
         if row["drop_high"] < 0:

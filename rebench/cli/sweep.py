@@ -97,8 +97,8 @@ def plan(
             metavar="DROP",
             help="Simulate tables, and print the probability that `rebench rank` detects a drop of"
             " this size (seed tau minus tau; p at this K, adjusted for all default K). It is"
-            " printed with the hours of all devices, for the numbers of cells and seeds in the sweep,"
-            " and for up to 16 times the number of cells.",
+            " printed with the device hours, for the numbers of cells and seeds in the sweep, and"
+            " for up to 16 times the number of cells.",
         ),
     ] = None,
     like: Annotated[

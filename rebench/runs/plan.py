@@ -62,7 +62,8 @@ class TimeModel:
 GUESS: Final = TimeModel(
     per_gflop_s=1e-4,
     per_layer_s=5e-5,
-    source="a guess for a GPU (10 TFLOP/s, 50 us a layer); give past records with --from RUN",
+    source="a guess for a GPU like an H100; older ones can take ten times as long; after some "
+    "trials, --from RUN gives measured times",
 )
 """Times of trials on an unknown GPU."""
 

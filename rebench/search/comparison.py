@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from scipy import stats
 from threadpoolctl import threadpool_limits
 
+from cells import SPACE_SIZE
 from rebench.analysis.rank_table import as_latex, as_markdown
 from rebench.arguments import Between, checked
 from rebench.drawable import Drawable
@@ -291,6 +292,12 @@ class Compared(Drawable):
             f"searched on {signals}, judged by {self.split} accuracy, {len(first.finals)} runs of "
             f"each algorithm with {first.budget} each."
         )
+        if (cells := len(first.table.space)) < SPACE_SIZE / 2:
+            measured += (
+                f" The {cells:,} cells are a sample of the {SPACE_SIZE:,}. Algorithms that move to "
+                "similar cells move to the most similar cells of the sample. On all cells, the "
+                "order of the algorithms can be different."
+            )
         found = self.agreement
         if found is None:
             best = first.summary().iloc[0]
@@ -305,6 +312,8 @@ class Compared(Drawable):
         )
         if np.isnan(tau.value):
             agreed = "Tau is not known: on one table all algorithms have equal mean accuracies."
+        elif found.p_value is None and len(found.swaps):
+            agreed += "."
         elif found.p_value is None:
             agreed += f". No seed baseline: pass {asked_by} to search {_RERUNS} resampled tables."
         else:
@@ -323,6 +332,11 @@ class Compared(Drawable):
             f"{len(found.swaps)} of {pairs} pair{'s' * (pairs > 1)} {change} order significantly "
             f"(95 % in each table, not adjusted for the number of pairs): {changed}."
         )
+        if found.p_value is None:
+            claim += (
+                " The test allows for chance in the searches, but not for the seeds of the "
+                f"trainings: pass {asked_by} to search {_RERUNS} resampled tables."
+            )
         if found.p_value is not None:
             many = sum(count >= len(found.swaps) for count in found.null_swaps)
             finest = f", the smallest possible with {tables} tables: {asked_by} allows a smaller p"
