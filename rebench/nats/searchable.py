@@ -64,8 +64,8 @@ def for_search(table: Table) -> Table:
     - Training time: the time of the cell in `nb201`, in proportion to the epochs, where the table
       has no times.
     - Validation time: 0 seconds where it was not measured.
-    - 12 and 200 epochs: the longest training, with its time, where the table has no trainings of
-      this length.
+    - 12 and 200 epochs: the longest training, with its time, where a data set of the table has no
+      trainings of this length.
 
     The name of the table lists the kinds that were used. For a data set that is not in the
     benchmark, the table must have times.
@@ -93,13 +93,8 @@ def for_search(table: Table) -> Table:
                 "dataset_as (--dataset-as)"
             )
         raise MissingDataError(f"{table.name} has no accuracy of validation or test; it has {told}")
-    most, held_epochs = int(rows["epochs"].max()), set(rows["epochs"])
-    for asked in (epochs for epochs in _ASKED if epochs not in held_epochs):
-        copied = rows[rows["epochs"] == most].assign(epochs=asked)
-        if "epoch_seconds" in copied:
-            copied["epoch_seconds"] *= most / asked
-        rows = pd.concat([rows, copied])
-        used.append(f"{asked} epochs are {most}")
+    rows, note = _lengthened(rows)
+    used += note
     if not used:
         return table
     name = f"{table.name} ({'; '.join(dict.fromkeys(used))})"
@@ -114,6 +109,20 @@ def _test_split(table: Table, dataset: str, usual: str) -> str | None:
     """Return the test split that replaces validation: the usual split of papers, or another."""
     held = {key.split for key in table.keys if key.dataset == dataset}
     return next((split for split in (usual, "ori-test", "x-test") if split in held), None)
+
+
+def _lengthened(rows: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """Add the longest training of each data set as its missing training of 12 or 200 epochs."""
+    parts, used = [rows], []
+    for _, own in rows.groupby("dataset", sort=False):
+        most, held_epochs = int(own["epochs"].max()), set(own["epochs"])
+        for asked in (epochs for epochs in _ASKED if epochs not in held_epochs):
+            copied = own[own["epochs"] == most].assign(epochs=asked)
+            if "epoch_seconds" in copied:
+                copied["epoch_seconds"] *= most / asked
+            parts.append(copied)
+            used.append(f"{asked} epochs are {most}")
+    return pd.concat(parts), used
 
 
 def _validated(rows: pd.DataFrame, dataset: str, training: str, tested: str) -> pd.DataFrame:

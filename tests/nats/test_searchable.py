@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import pickle
@@ -127,6 +128,20 @@ def test_published_time_is_in_proportion_to_the_epochs(published: Table, tested:
         assert copied["train-all-time"] == pytest.approx(seconds / 10)
         assert copied["train-per-time"] == pytest.approx(seconds / 10 / hp)
         assert copied["valid-accuracy"] == 91.25
+
+
+def test_each_data_set_gets_the_epochs_that_it_lacks(tested: Table):
+    """Data sets with other lengths of training do not change the longest training of a data set."""
+    rows = tested.frame()
+    both = [rows, rows.assign(dataset="cifar100", epochs=90)]
+    found = for_search(Table.from_frame(pd.concat(both), name="theirs"))
+    for told in ("12 epochs are 200", "12 epochs are 90", "200 epochs are 90"):
+        assert told in found.name
+    held = {(key.dataset, key.epochs) for key in found.keys if key.split == "x-valid"}
+    assert held == {
+        *itertools.product(["cifar10-valid"], [12, 200]),
+        *itertools.product(["cifar100"], [12, 90, 200]),
+    }
 
 
 def test_a_field_that_no_table_has_is_named(published: Table, tested: Table):
