@@ -291,6 +291,9 @@ def test_jobs_of_a_user_that_are_hidden_count_as_live(spec, stand_in, monkeypatc
     assert {(one.state, one.reason) for one in others} == {("queued", f"unknown: {reason}")}
     assert [line for line in told.warnings if line.startswith(f"5 jobs count as live: {reason}")]
     assert cancel_jobs(Run.open(run)) == []
+    # The owner has cancelled the array before its other tasks started.
+    stand_in("sacct", "echo '101_0|FAILED'; echo '101_[1-5%64]|CANCELLED by 0'")
+    assert rebench.status(run).counts["lost"] == 6
 
 
 def test_copy_of_a_run_holds_none_of_its_jobs_and_becomes_a_run_of_its_own(spec, tmp_path):
@@ -375,6 +378,22 @@ def test_accounting_tells_how_jobs_ended_that_the_queue_has_forgotten(spec, stan
     stand_in("sacct", "exit 1")
     others = [one.reason for one in rebench.status(run).trials.values()][1:]
     assert set(others) == {f"job ended {forgotten}"}
+
+
+def test_accounting_shows_the_tasks_that_never_started_as_one_line(spec, stand_in):
+    run = _submit(spec).run
+    stand_in("sacct", "echo '101_0|TIMEOUT'; echo '101_[1-5%64]|CANCELLED by 1000'")
+    reasons = [one.reason for one in rebench.status(run).trials.values()]
+    forgotten = "(the queue has forgotten it)"
+    assert reasons == [f"job timeout {forgotten}"] + [f"job cancelled {forgotten}"] * 5
+
+
+def test_job_that_accounting_alone_shows_as_live_has_ended(spec, stand_in):
+    """SLURM calls such jobs runaway jobs: the controller lost them, for example in a crash."""
+    run = _submit(spec).run
+    stand_in("sacct", "echo '101_0|RUNNING'; echo '101_[1-5%64]|PENDING'")
+    assert rebench.status(run).counts["lost"] == 6
+    assert _submit(spec).sent == 6
 
 
 def test_words_in_a_log_tell_that_a_job_took_too_much_memory(spec):
