@@ -28,6 +28,7 @@ __all__ = [
     "largest_array",
     "nodes",
     "own_words",
+    "partitions",
     "queued_jobs",
 ]
 
@@ -138,6 +139,11 @@ def nodes(options: JobOptions) -> list[Node]:
         and wanted <= set(features.split(","))
         and node not in excluded
     ]
+
+
+def partitions(*, limit_s: float = 60.0) -> list[str]:
+    """Return the names of the partitions."""
+    return sorted(set(ask("sinfo", "-h", "-o", "%R", limit_s=limit_s).split()))
 
 
 def largest_array() -> int:
