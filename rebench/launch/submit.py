@@ -205,10 +205,12 @@ class _Sending:
                 fewer = smaller(intent, number) if isinstance(error, TooManyJobsError) else None
                 if fewer is None or not (fewer.chunks or live):
                     left = sum(len(later.trials) for later in intent.chunks[number:])
-                    what = f"{len(jobs)} jobs were submitted before, {left} trials were not"
+                    what = f"{len(jobs)} jobs were submitted before, {left} trials were not:"
                     if not jobs:
-                        what = "no job was submitted; remove the cause (--set slurm.KEY=VALUE)"
-                    raise type(error)(f"{error} | {what}: submit again") from error
+                        what = (
+                            "no job was submitted: remove the cause (--set slurm.KEY=VALUE), then"
+                        )
+                    raise type(error)(f"{error} | {what} submit again") from error
                 mine.write_intent(fewer)
                 intent, refusal = fewer, f"SLURM takes no more jobs now ({error})"
                 continue

@@ -108,7 +108,7 @@ def test_what_the_scheduler_takes_no_more_waits(spec, stand_in):
     assert done.limit == f"SLURM takes no more jobs now (sbatch: error: {NO_MORE})"
     assert len(_intent(done.run)["chunks"]) == 2
     stand_in("sbatch", SBATCH.format(f'refuse "{NO_MORE}"'))
-    with pytest.raises(ClusterError, match="no job was submitted; remove the cause"):
+    with pytest.raises(ClusterError, match="no job was submitted: remove the cause"):
         _submit(spec)
     (spec.parent / "slurm/queue").write_text(f"101|RUNNING|None|{_name(done.run)}|n1|1:00|\n")
     again = _submit(spec)
