@@ -142,13 +142,12 @@ def _pages() -> str | None:
 
 
 def _controller() -> Finding:
-    from rebench.launch.clusters.commands import ask
+    from rebench.launch.clusters.commands import partitions
 
     found, get = None, "see how-to/cluster.md of the documentation"
     if shutil.which("sinfo"):
         try:
-            partitions = sorted(set(ask("sinfo", "-h", "-o", "%R", limit_s=15).split()))
-            found = f"partitions: {', '.join(partitions)}"
+            found = f"partitions: {', '.join(partitions(limit_s=15))}"
         except ClusterError as error:
             get = f"{get} ({error})"
     return Finding("SLURM answers", found, "--cluster slurm", get)

@@ -112,7 +112,10 @@ def _print(done: Submitted, *, dry_run: bool, as_json: bool) -> None:
         print_rows([_row(done)], as_json=as_json)
     if done.held:
         held = sum(done.held.values())
-        warn(f"{held} trials are held by live jobs: see `rebench status {done.run} --trials`")
+        warn(
+            f"{held} trials are held by live jobs, which keep their options: see `rebench status"
+            f" {done.run} --trials`"
+        )
     if done.failed:
         warn(
             f"{done.failed} trials failed before: see `rebench status {done.run} --state failed`,"
@@ -262,6 +265,8 @@ def watch(
         raise
     if as_json:
         _print_status(ended, as_json=True)
+    elif not sys.stdout.isatty():
+        _print_reasons(ended)
     counts = ended.counts
     raise typer.Exit(1 if counts["failed"] + counts["lost"] + counts["pending"] else 0)
 
@@ -392,10 +397,14 @@ def _print_reasons(status: Status) -> None:
     for (state, reason), count in reasons.most_common(_SHOWN):
         example = next(each for each in troubles if (each.state, each.reason) == (state, reason))
         say(f"\n{count} {state}: {reason}")
-        such = f"{example.trial_id}, job {example.job or '-'}, log {example.log or '-'}"
+        log = example.log if Path(example.log).is_file() else "-"
+        such = f"{example.trial_id}, job {example.job or '-'}, log {log}"
         say(f"such as {such}", indent="  ")
     if any(trial.state == "queued" for trial in troubles):
-        typer.echo("\nqueued trials with this reason do not start without a change")
+        say(
+            "\nqueued trials with this reason do not start without a change: for example `rebench"
+            " cancel RUN`, then `rebench submit RUN --set slurm.KEY=VALUE`"
+        )
     if any(trial.state == "lost" for trial in troubles):
         typer.echo("\n`rebench submit RUN` submits lost trials again")
     if any(trial.state == "failed" for trial in troubles):

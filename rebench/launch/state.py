@@ -183,7 +183,7 @@ def adopt_jobs(run: Run, jobs: Sequence[JobView], tell: Tell) -> int:
             submission.write_sent(at, sent)
             adopted += len(sent.jobs)
     if adopted:
-        tell(f"adopted {adopted} jobs of a submitter that died before it recorded them")
+        tell(f"took over {adopted} jobs that an earlier submission sent and did not record")
     return adopted
 
 

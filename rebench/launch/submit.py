@@ -162,6 +162,7 @@ class _Sending:
         try:
             run = Run.open(self.folder).settled(self.tell)
             self._agree(run)
+            run.write_sweep(self.spec, self.trials)
             state = read_state(run, self.tell)
             adopted = adopt_jobs(run, state.jobs, self.tell)
             decision = self._decide(mine, run.job_prefix, state, limits)
@@ -204,10 +205,12 @@ class _Sending:
                 fewer = smaller(intent, number) if isinstance(error, TooManyJobsError) else None
                 if fewer is None or not (fewer.chunks or live):
                     left = sum(len(later.trials) for later in intent.chunks[number:])
-                    raise type(error)(
-                        f"{error} | {len(jobs)} jobs were submitted before, {left} trials were not:"
-                        " submit again"
-                    ) from error
+                    what = f"{len(jobs)} jobs were submitted before, {left} trials were not:"
+                    if not jobs:
+                        what = (
+                            "no job was submitted: remove the cause (--set slurm.KEY=VALUE), then"
+                        )
+                    raise type(error)(f"{error} | {what} submit again") from error
                 mine.write_intent(fewer)
                 intent, refusal = fewer, f"SLURM takes no more jobs now ({error})"
                 continue
@@ -221,6 +224,8 @@ class _Sending:
     def rehearse(self) -> Submitted:
         """Return the result that `send` would have now; from files only, if SLURM is silent."""
         run = Run.open(self.folder) if (self.folder / "run.json").exists() else None
+        if run is not None:
+            self._agree(run)
         state = read_state(run, self.tell, by_files=True) if run else State()
         try:
             limits = self.cluster.limits(self.spec.slurm)
@@ -291,7 +296,7 @@ class _Sending:
         )
 
     def _agree(self, run: Run) -> None:
-        """Store the sweep; raise if the stored sweep differs and the user has not accepted it."""
+        """Raise if the stored sweep differs and the user has not accepted it."""
         damaged: list[str] = []
         before = set(run.ids(damaged.append))
         after = {trial.trial_id for trial in self.trials}
@@ -310,7 +315,6 @@ class _Sending:
                     " exist are kept), or another --run"
                 )
             self.tell(change)
-        run.write_sweep(self.spec, self.trials)
 
 
 def _stored(

@@ -65,7 +65,7 @@ class JobOptions(Plain):
     time_min: Annotated[int, Field(ge=1)] = 240
     """Time limit of a job in minutes, or as `time = "1-00:00"`. Trials are packed to fit."""
     signal_delay_s: Annotated[int, Field(ge=1)] = 120
-    """Seconds between the signal to write checkpoints and the end of a job."""
+    """Seconds from the signal to write checkpoints to the end of a job; at most half its time."""
     array_parallelism: Annotated[int, Field(ge=1)] = 64
     """Maximum number of simultaneous jobs of the run; if `types` is given, of each type."""
     max_requeues: Annotated[int, Field(ge=0)] = 20

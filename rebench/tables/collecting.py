@@ -41,7 +41,10 @@ def collect(run: str | Path, *, set_aside: bool = False) -> Collected:
     """
     run = Path(run)
     if not (run / "results").is_dir():
-        raise InputError(f"{run} has no records: the folder {run / 'results'} is missing")
+        raise InputError(
+            f"{run} has no records: the folder {run / 'results'} is missing; `rebench status {run}`"
+            " shows the trials of a run"
+        )
     made = None if set_aside else current(run, verify=True)
     if made is None:
         state = records_state(run)

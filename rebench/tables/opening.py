@@ -276,6 +276,8 @@ def _fresh_results(run: Path) -> Path:
     built = run / _RESULTS
     newest_ns = newest_shard_ns(run)
     if newest_ns is None and not built.is_file():
+        if (run / "run.json").is_file():
+            raise InputError(f"{run} has no records yet: `rebench status {run}` shows its trials")
         inside = f"; its run is {run / 'run'}" if (run / "run" / "run.json").is_file() else ""
         raise InputError(f"{run} is not a run: it has neither records nor {_RESULTS}{inside}")
     if newest_ns is None:

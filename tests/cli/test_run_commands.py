@@ -19,6 +19,10 @@ from rebench.launch.submit import Submitted
 from rebench.runs import Run
 
 OLD = PROJECT / "tests" / "old" / "run"
+_CHANGE = (
+    "queued trials with this reason do not start without a change: for example `rebench cancel"
+    " RUN`, then `rebench submit RUN --set slurm.KEY=VALUE`"
+)
 
 
 def _submitted(**changed: object) -> Submitted:
@@ -65,13 +69,15 @@ def _trial(number: int, state: str, **known: object) -> TrialStatus:
     return TrialStatus(trial_id=f"t{number}", state=state, **known)
 
 
-def test_status_shows_totals_running_trials_and_reasons(monkeypatch, capsys):
+def test_status_shows_totals_running_trials_and_reasons(monkeypatch, capsys, tmp_path):
     monkeypatch.delenv("COLUMNS", raising=False)
+    monkeypatch.chdir(tmp_path)
+    Path("8.log").touch()
     known = {"job": "7", "epochs": 30, "eta_s": 59.6}
     running = [_trial(at, "running", epoch=at, **known) for at in range(21)]
     troubles = [
         _trial(30, "failed", reason="nan", job="8", log="8.log"),
-        _trial(31, "lost", reason="cut"),
+        _trial(31, "lost", reason="cut", log="never-written.log"),
         _trial(32, "lost", reason="cut"),
         _trial(33, "queued", reason="pending: PartitionTimeLimit"),
         _trial(34, "queued", reason="pending: Priority"),
@@ -97,7 +103,7 @@ def test_status_shows_totals_running_trials_and_reasons(monkeypatch, capsys):
         "1 queued: pending: PartitionTimeLimit",
         "  such as t33, job -, log -",
         "",
-        "queued trials with this reason do not start without a change",
+        _CHANGE,
         "",
         "`rebench submit RUN` submits lost trials again",
         "",
@@ -108,7 +114,7 @@ def test_status_shows_totals_running_trials_and_reasons(monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("state", "advice"),
     [
-        ("queued", "queued trials with this reason do not start without a change"),
+        ("queued", _CHANGE),
         ("lost", "`rebench submit RUN` submits lost trials again"),
         ("failed", "`rebench submit RUN --retry-failed` submits failed trials again"),
     ],
@@ -169,7 +175,9 @@ def test_watch_prints_the_counts_and_exits_with_1_if_trials_are_missing(tmp_path
     for path in run.rglob("*"):
         os.utime(path, (0, 0))
     assert main(["watch", str(run)]) == 1
-    assert capsys.readouterr().out == "16 done, 1 failed, 1 lost\n"
+    line, *reasons = capsys.readouterr().out.splitlines()
+    assert line == "16 done, 1 failed, 1 lost"
+    assert "`rebench submit RUN` submits lost trials again" in reasons
     assert main(["watch", str(run), "--json"]) == 1
     [row] = json.loads(capsys.readouterr().out)
     assert (row["done"], row["failed"], row["lost"], row["pending"]) == (16, 1, 1, 0)

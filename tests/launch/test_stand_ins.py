@@ -108,7 +108,7 @@ def test_what_the_scheduler_takes_no_more_waits(spec, stand_in):
     assert done.limit == f"SLURM takes no more jobs now (sbatch: error: {NO_MORE})"
     assert len(_intent(done.run)["chunks"]) == 2
     stand_in("sbatch", SBATCH.format(f'refuse "{NO_MORE}"'))
-    with pytest.raises(ClusterError, match="0 jobs were submitted before, 6 trials were not"):
+    with pytest.raises(ClusterError, match="no job was submitted: remove the cause"):
         _submit(spec)
     (spec.parent / "slurm/queue").write_text(f"101|RUNNING|None|{_name(done.run)}|n1|1:00|\n")
     again = _submit(spec)
@@ -139,6 +139,19 @@ def test_chunk_that_is_refused_for_what_it_is_ends_it_and_says_what_was_sent(spe
     assert not (run / "submissions/0001/sent.1.json").exists()
     script = (run / "submissions/0001/chunk.0.sbatch").read_text()
     assert script.startswith("#!/bin/bash\n\n# Parameters\n#SBATCH --array=0-3%4\n")
+
+
+def test_partition_that_is_unknown_is_refused_with_the_names_of_the_others(spec, stand_in):
+    stand_in("sbatch", SBATCH.format('refuse "Invalid partition name specified"'))
+    stand_in("sinfo", 'case "$*" in *%R*) echo short; echo main;; esac')
+    with pytest.raises(ClusterError, match=r"specified, got gpu; valid: main, short \| no job was"):
+        _submit(spec, settings={"slurm.partition": "gpu"})
+
+
+@pytest.mark.parametrize(("time_min", "delay_s"), [(1, 30), (3, 90), (60, 120)])
+def test_jobs_are_told_to_end_after_half_of_their_time_at_the_earliest(spec, time_min, delay_s):
+    _submit(spec, settings={"slurm.time_min": time_min})
+    assert {one["signal"] for one in _scripts(spec)} == {f"USR2@{delay_s}"}
 
 
 def test_arrays_take_turns_where_only_so_many_jobs_may_run_at_once(spec, stand_in):
@@ -219,7 +232,7 @@ def test_job_whose_submitter_died_is_found_by_its_name(spec):
     assert (again.sent, again.adopted, len(again.held)) == (0, 6, 6)
     assert answer.read_bytes() == before
     assert {path: path.read_bytes() for path in done.run.rglob("*.pkl")} == work
-    assert [line for line in told if "adopted 6 jobs" in line]
+    assert [line for line in told if "took over 6 jobs" in line]
     assert _submit(spec).adopted == 0
 
 
@@ -291,6 +304,9 @@ def test_jobs_of_a_user_that_are_hidden_count_as_live(spec, stand_in, monkeypatc
     assert {(one.state, one.reason) for one in others} == {("queued", f"unknown: {reason}")}
     assert [line for line in told.warnings if line.startswith(f"5 jobs count as live: {reason}")]
     assert cancel_jobs(Run.open(run)) == []
+    # The owner has cancelled the array before its other tasks started.
+    stand_in("sacct", "echo '101_0|FAILED'; echo '101_[1-5%64]|CANCELLED by 0'")
+    assert rebench.status(run).counts["lost"] == 6
 
 
 def test_copy_of_a_run_holds_none_of_its_jobs_and_becomes_a_run_of_its_own(spec, tmp_path):
@@ -345,6 +361,8 @@ def test_changed_sweep_is_sent_if_that_is_meant_and_a_run_as_it_was(spec):
     with pytest.raises(InputError, match="2 trials are new, 0 are no longer asked for"):
         _submit(spec, settings={"seeds": [1, 2, 3, 4]})
     assert len(Run.open(done.run).ids()) == 6
+    with pytest.raises(InputError, match="4 trials are new, 2 are no longer asked for"):
+        _submit(spec, settings=changed, dry_run=True)
     told: list[str] = []
     sent = _submit(spec, settings=changed, accept_change=True, tell=told.append, data_root="/x")
     assert (sent.sent, len(Run.open(done.run).ids())) == (8, 8)
@@ -375,6 +393,22 @@ def test_accounting_tells_how_jobs_ended_that_the_queue_has_forgotten(spec, stan
     stand_in("sacct", "exit 1")
     others = [one.reason for one in rebench.status(run).trials.values()][1:]
     assert set(others) == {f"job ended {forgotten}"}
+
+
+def test_accounting_shows_the_tasks_that_never_started_as_one_line(spec, stand_in):
+    run = _submit(spec).run
+    stand_in("sacct", "echo '101_0|TIMEOUT'; echo '101_[1-5%64]|CANCELLED by 1000'")
+    reasons = [one.reason for one in rebench.status(run).trials.values()]
+    forgotten = "(the queue has forgotten it)"
+    assert reasons == [f"job timeout {forgotten}"] + [f"job cancelled {forgotten}"] * 5
+
+
+def test_job_that_accounting_alone_shows_as_live_has_ended(spec, stand_in):
+    """SLURM calls such jobs runaway jobs: the controller lost them, for example in a crash."""
+    run = _submit(spec).run
+    stand_in("sacct", "echo '101_0|RUNNING'; echo '101_[1-5%64]|PENDING'")
+    assert rebench.status(run).counts["lost"] == 6
+    assert _submit(spec).sent == 6
 
 
 def test_words_in_a_log_tell_that_a_job_took_too_much_memory(spec):

@@ -18,7 +18,7 @@ from rebench.cli import main
 from rebench.errors import InputError, UnknownNameError
 from rebench.launch.expansion import expand_spec
 from rebench.nats import ReBench
-from rebench.runs import FinishedTrials, RecipeSpec, Record
+from rebench.runs import FinishedTrials, RecipeSpec, Record, Run
 from rebench.runs.spec import parse_spec
 from rebench.tables import open_table, write_table
 from rebench.tables.collecting import collect
@@ -121,6 +121,12 @@ def test_a_folder_without_records_is_not_collected_and_not_made(tmp_path):
     with pytest.raises(InputError, match="has no records"):
         collect(tmp_path / "mistyped")
     assert not list(tmp_path.iterdir())
+
+
+def test_a_run_whose_jobs_have_recorded_nothing_is_a_run(tmp_path):
+    Run.create(tmp_path / "run")
+    with pytest.raises(InputError, match="has no records yet: `rebench status"):
+        open_table(tmp_path / "run")
 
 
 def test_tables_of_another_program_are_read_where_nothing_may_be_written(run, monkeypatch):

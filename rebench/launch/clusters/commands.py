@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from rebench.errors import ClusterError
+from rebench.launch.liveness import JobState
 from rebench.runs.slurm_options import JobOptions, slurm_minutes
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "largest_array",
     "nodes",
     "own_words",
+    "partitions",
     "queued_jobs",
 ]
 
@@ -79,7 +81,10 @@ def job_state(job: str) -> str | None:
 
 
 def ended_states(jobs: Sequence[str]) -> dict[str, str]:
-    """Return the last states of jobs from accounting; empty if it does not answer."""
+    """Return the states of jobs that have ended, from accounting; empty if it does not answer.
+
+    Accounting can show a job as live forever, if SLURM's controller has lost the job.
+    """
     if not jobs or not shutil.which("sacct"):
         return {}
     numbers = sorted({job.partition("_")[0] for job in jobs})
@@ -90,7 +95,14 @@ def ended_states(jobs: Sequence[str]) -> dict[str, str]:
         except ClusterError:
             return {}
         pairs += [line.split("|") for line in shown.splitlines()]
-    return {pair[0]: pair[1].split()[0] for pair in pairs if len(pair) == 2 and pair[1]}
+    states = {
+        # Tasks of an array that never started share one line, such as 101_[2-5%4].
+        pair[0].partition("[")[0]: state
+        for pair in pairs
+        if len(pair) == 2 and pair[1] and not JobState(state := pair[1].split()[0]).live
+    }
+    shared = {job: f"{job.partition('_')[0]}_" for job in jobs}
+    return {job: states[line] for job, line in shared.items() if line in states} | states
 
 
 def cancel(jobs: Sequence[str], clusters: str = "") -> None:
@@ -127,6 +139,11 @@ def nodes(options: JobOptions) -> list[Node]:
         and wanted <= set(features.split(","))
         and node not in excluded
     ]
+
+
+def partitions(*, limit_s: float = 60.0) -> list[str]:
+    """Return the names of the partitions."""
+    return sorted(set(ask("sinfo", "-h", "-o", "%R", limit_s=limit_s).split()))
 
 
 def largest_array() -> int:

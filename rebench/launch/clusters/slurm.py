@@ -31,8 +31,7 @@ __all__ = ["Slurm"]
 # Options of the sweep that sbatch and submitit know by the same name.
 _SAME_NAME: Final = (
     *("partition", "account", "qos", "constraint", "exclude", "nodelist", "comment"),
-    *("cpus_per_task", "gres", "mem_per_cpu", "mail_user", "mail_type", "signal_delay_s"),
-    "array_parallelism",
+    *("cpus_per_task", "gres", "mem_per_cpu", "mail_user", "mail_type", "array_parallelism"),
 )
 # Messages of sbatch about too many jobs, too large an array, or a job with too large a request.
 _LIMIT: Final = re.compile(
@@ -208,6 +207,8 @@ def _submit(array: Array, folder: Path) -> list[Any]:
             if "_" not in left.name:  # the name contains no job number
                 left.unlink()
         words = commands.own_words(str(error))
+        if "partition name" in words:
+            words += f", got {options.partition}; valid: {', '.join(commands.partitions())}"
         raise (TooManyJobsError if _LIMIT.search(words) else ClusterError)(words) from error
     finally:
         for left in folder.glob(".submission_file_*.sh"):
@@ -235,6 +236,8 @@ def _flags(array: Array) -> dict[str, Any]:
     return {
         **{name: _text(getattr(options, name)) for name in _SAME_NAME},
         "job_name": array.chunk.name,
+        # Otherwise the jobs of a very short limit would be told to end as soon as they begin.
+        "signal_delay_s": min(options.signal_delay_s, options.time_min * 30),
         "time": options.time_min,
         "ntasks_per_node": options.processes_per_job,
         gpus: options.gpus_per_task if options.gpus else None,
