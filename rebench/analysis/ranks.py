@@ -69,7 +69,7 @@ def rank_intervals(table: Accuracies, cells: Sequence[int] | None = None) -> pd.
         raise InputError(f"{table.name} has no cell {asked[~known][0]}")
     means = table.centred_means
     sd = table.run_sd / np.sqrt(table.counts)
-    critical = critical_values(sd, _freedom(table))
+    critical = critical_values(sd, _freedom(table), rows=rows)
     better, worse = _separated(means, sd, critical, rows)
     above = len(means) - np.searchsorted(np.sort(means), means[rows] + TIE_WIDTH / 2)
     return pd.DataFrame(
@@ -118,33 +118,42 @@ def _freedom(table: Accuracies) -> float:
     return min(2 * reach(n) + 1, n) * float((table.counts - 1).mean())
 
 
-def critical_values(sd: Floats, freedom: float = np.inf, level: float = _LEVEL) -> Floats:
+def critical_values(
+    sd: Floats,
+    freedom: float = np.inf,
+    level: float = _LEVEL,
+    rows: NDArray[np.intp] | slice = slice(None),
+) -> Floats:
     """Return how many standard errors a cell must differ from another to be separated from it.
 
     The value c of cell j solves P(|e_j - e_k| <= c sqrt(s_j^2 + s_k^2) for all k) = level. The
     errors e are independent and normal with standard deviations s (`sd` [cells]), which have
-    `freedom` degrees of freedom.
+    `freedom` degrees of freedom. The values are those of the cells in `rows`.
     """
+    asked = sd[rows]
     if len(sd) < 2:
-        return np.full(len(sd), np.inf)
+        return np.full(len(asked), np.inf)
     parts = np.array_split(np.sort(sd), min(_BINS, len(sd)))
     bins = np.array([part.mean() for part in parts])
     # A cell is not compared with itself.
     others = np.array([len(part) for part in parts]) - np.eye(len(parts))
+    # The values of the two neighbouring bins are interpolated.
+    above = np.searchsorted(bins, asked)
+    needed = np.unique(np.clip([above - 1, above], 0, len(bins) - 1))
     nodes = np.linspace(-5.5, 5.5, _NODES)
     density = np.exp(-(nodes**2) / 2)
     density /= density.sum()
-    own, other = bins[:, None, None], bins[None, None, :]
+    own, other = bins[needed, None, None], bins[None, None, :]
     centre, width = nodes[None, :, None] * own / other, np.hypot(own, other) / other
-    low, high = np.zeros(len(bins)), np.full(len(bins), 10.0)
+    low, high = np.zeros(len(needed)), np.full(len(needed), 10.0)
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
         half = middle[:, None, None] * width
         inside = special.ndtr(centre + half) - special.ndtr(centre - half)
         logs = np.log(np.maximum(inside, 1e-300))
-        covered = np.exp((logs @ others[:, :, None])[..., 0]) @ density
+        covered = np.exp((logs @ others[needed, :, None])[..., 0]) @ density
         low, high = np.where(covered < level, middle, low), np.where(covered < level, high, middle)
-    normal = np.interp(sd, bins, high)
+    normal = np.interp(asked, bins[needed], high)
     return normal if np.isinf(freedom) else -special.stdtrit(freedom, special.ndtr(-normal))
 
 
@@ -158,7 +167,7 @@ def _separated(
     counts = np.zeros((2, len(rows)), dtype=np.int64)
     for part in np.array_split(np.argsort(sd), min(_GROUPS, len(sd))):
         ordered = np.sort(means[part])
-        least = critical[rows] * np.hypot(sd[rows], sd[part].max())
+        least = critical * np.hypot(sd[rows], sd[part].max())
         counts[0] += len(part) - np.searchsorted(ordered, means[rows] + least, side="right")
         counts[1] += np.searchsorted(ordered, means[rows] - least, side="left")
     return counts

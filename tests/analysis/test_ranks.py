@@ -17,17 +17,19 @@ def _table(runs: np.ndarray) -> Accuracies:
     return table_of(runs, cells=2 * np.arange(len(runs)))
 
 
-def _counted(table: Accuracies, cell: int) -> tuple[int, int]:
-    """Count the significant differences of one cell one by one."""
+def _counted(table: Accuracies) -> list[list[int]]:
+    """Count the significant differences of every cell one by one."""
     means, sd = table.centred_means, table.run_sd / np.sqrt(table.counts)
     freedom = min(21, len(means)) * (table.counts - 1).mean()
-    critical = critical_values(sd, freedom)[cell]
-    better = worse = 0
-    for other in range(len(means)):
-        apart = (means[other] - means[cell]) / np.hypot(sd[other], sd[cell])
-        better += apart > critical
-        worse += apart < -critical
-    return 1 + better, len(means) - worse
+    counts = []
+    for cell, critical in enumerate(critical_values(sd, freedom)):
+        better = worse = 0
+        for other in range(len(means)):
+            apart = (means[other] - means[cell]) / np.hypot(sd[other], sd[cell])
+            better += apart > critical
+            worse += apart < -critical
+        counts.append([1 + better, len(means) - worse])
+    return counts
 
 
 def test_critical_values_are_dunnetts():
@@ -49,6 +51,13 @@ def test_critical_values_of_unequal_errors_hold_what_they_promise():
         assert covered == pytest.approx(0.95, abs=0.005)  # 4 standard errors
 
 
+def test_critical_values_of_some_cells_are_those_of_all():
+    sd = np.random.default_rng(2).gamma(2, 0.1, 60)
+    for rows in ([30], [int(sd.argmin()), 5, int(sd.argmax())]):
+        some = critical_values(sd, 40.0, rows=np.array(rows))
+        np.testing.assert_array_equal(some, critical_values(sd, 40.0)[rows])
+
+
 def test_intervals_count_significant_differences():
     rng = np.random.default_rng(1)
     runs = np.linspace(80, 94, 60)[:, None] + 0.5 * rng.normal(size=(60, 3))
@@ -57,7 +66,7 @@ def test_intervals_count_significant_differences():
     found = rank_intervals(table)
     assert found.index.tolist() == table.cells.tolist()
     low_high = found[["rank_low", "rank_high"]].to_numpy().tolist()
-    assert low_high == [list(_counted(table, cell)) for cell in range(60)]
+    assert low_high == _counted(table)
     ranks = stats.rankdata(-table.centred_means, method="min")
     assert found["rank"].tolist() == ranks.tolist()
     assert found["may_be_best"].tolist() == (found["rank_low"] == 1).tolist()

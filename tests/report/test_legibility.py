@@ -24,7 +24,13 @@ PLACED_IN, LEAST_PT = 3.3, 6
 BEYOND = 0.08
 
 
-@pytest.fixture(scope="module", params=KINDS)
+# All tests of a figure run in one process, which draws it once.
+FIGURES = [
+    pytest.param(kind, marks=pytest.mark.xdist_group(f"figure: {kind}"), id=kind) for kind in KINDS
+]
+
+
+@pytest.fixture(scope="module", params=FIGURES)
 def figure(request) -> Drawing:
     drawn = drawing(request.param)
     drawn.draw_without_rendering()
