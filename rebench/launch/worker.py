@@ -271,12 +271,13 @@ class _Worker:
         if record.trial_id in wanted and self._claims.holds(record.trial_id):
             save_network(self._run.folder, self._intent.train, record, final)
 
-    def _append(self, record: Record, wanted: set[str]) -> None:
+    def _append(self, record: Record, wanted: set[str]) -> bool:
+        """Write the record of a trial; return whether no other worker needs its checkpoints."""
         if record.trial_id not in wanted:
-            return
+            return record.trial_id in self._finished.trials
         if not self._claims.holds(record.trial_id):
             _log.warning("trial %s was taken over: not recorded here", record.trial_id)
-            return
+            return False
         intent = self._intent
         known: dict[str, object] = {"spec_hash": intent.spec_hash}
         # A container may have other code than the submitter.
@@ -286,6 +287,7 @@ class _Worker:
         self._results.append([record.model_copy(update={"provenance": origin}).to_line()])
         self._finished.refresh()
         _log.info("recorded %s in %.1f s", record.trial.describe(), record.cost.seconds)
+        return True
 
     def _fail(self, trial_id: str, kind: str, message: str) -> None:
         failure = Failure(

@@ -103,7 +103,8 @@ class Claims:
     me: Holder
     lives: Callable[[Holder], bool]
     died: Callable[[Holder], bool] = lambda _: True
-    _held: dict[str, int] = field(default_factory=dict, init=False)
+    # Generation and content of each claim: numbers are used again after a release.
+    _held: dict[str, tuple[int, Holder]] = field(default_factory=dict, init=False)
 
     @property
     def _folder(self) -> Path:
@@ -127,16 +128,17 @@ class Claims:
                 progress = self._moved_on(trial_id, generation)
                 claim = self.me.model_copy(update={"deaths": 0 if progress else deaths})
             if write_once(self._folder / f"{trial_id}.{generation + 1}", claim):
-                self._held[trial_id] = generation + 1
+                self._held[trial_id] = (generation + 1, claim)
                 return claim
 
     def holds(self, trial_id: str) -> bool:
         """Return whether this worker still holds the trial."""
-        return trial_id in self._held and self._current(trial_id)[0] == self._held[trial_id]
+        return trial_id in self._held and self._current(trial_id) == self._held[trial_id]
 
     def release(self, trial_id: str) -> None:
         """Remove the claim, if this worker still holds it."""
-        still, generation = self.holds(trial_id), self._held.pop(trial_id, 0)
+        still = self.holds(trial_id)
+        generation, _ = self._held.pop(trial_id, (0, self.me))
         while still and (path := self._folder / f"{trial_id}.{generation}").exists():
             path.unlink(missing_ok=True)
             generation -= 1

@@ -315,7 +315,9 @@ def with_settings(spec: SweepSpec, settings: Mapping[str, Any]) -> SweepSpec:
         changed = SweepSpec.model_validate(content)
     except ValidationError as error:
         raise _problems(error, "the command line") from error
-    return _beside(changed, Path())
+    # A stored table is absolute, or the name of a released table, unless a setting replaces it.
+    typed = any(key.startswith(("cells.top", "cells.stratified", "start")) for key in settings)
+    return _beside(changed, Path()) if typed else changed
 
 
 def _text(path: Path, what: str) -> str:

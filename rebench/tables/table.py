@@ -352,9 +352,10 @@ class Table:
         allowed value. Of equal means the lower index comes first. A cell with an unknown cost is
         omitted if that cost has a limit.
         """
-        group = self._with_costs(dataset, epochs)
+        key = self.usual_key(dataset, split, epochs)
+        group = self._with_costs(key.dataset, key.epochs)
         costs = _by_index(group.costs, group)
-        frame = self.summary(dataset, split, epochs).join(costs)
+        frame = self.summary(*key).join(costs)
         for name, limit in limits.items():
             if name not in costs.columns:
                 raise UnknownNameError("limit", name, costs.columns)

@@ -1,6 +1,7 @@
 """The device of the training: preparation, name, peak memory and switches for speed.
 
-The switches change the speed of a trial, not its computation.
+The switches change the speed of a trial. They can change the rounding of its numbers, as another
+type of device does.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ def train(
     stack: int = 1,
     speed: Speed | None = None,
     on_epoch: Callable[[EpochReport], None] = lambda _: None,
-    on_record: Callable[[Record], None] | None = None,
+    on_record: Callable[[Record], object] | None = None,
     stop: Callable[[], bool] = lambda: False,
     checkpoint_every_minutes: float = 10.0,
     on_network: Callable[[Record, Checkpoint], None] | None = None,
@@ -59,8 +59,8 @@ def train(
         stack: largest number of trials in one stacked network.
         speed: switches for speed.
         on_epoch: called after every epoch of every trial.
-        on_record: called with every finished record; then the trial's checkpoints are removed.
-            Without this function, checkpoints are removed at the end.
+        on_record: called with every finished record; then the trial's checkpoints are removed,
+            unless it returns False. Without this function, checkpoints are removed at the end.
         stop: called between steps; if it returns True, a checkpoint is written and `Interrupted`
             is raised.
         checkpoint_every_minutes: time between checkpoints, also within an epoch; the first
@@ -90,10 +90,9 @@ def train(
     with numerics(speed):
         for record in session.run(trials):
             records[record.trial_id] = record
-            if on_record is not None:
-                on_record(record)
+            if on_record is not None and on_record(record) is not False:
                 session.forget(record)
-    for record in records.values():
+    for record in records.values() if on_record is None else ():
         session.forget(record)
     return [records[trial.trial_id] for trial in trials]
 

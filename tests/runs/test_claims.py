@@ -44,6 +44,22 @@ def test_ended_holder_is_overtaken_and_sees_it(tmp_path):
     assert not list(files.iterdir())
 
 
+def test_overtaken_holder_does_not_take_a_later_claim_of_the_same_number_for_its_own(tmp_path):
+    """A release removes all generations, so their numbers start again at 1."""
+    first, second, third = (
+        Claims(tmp_path, holder(name, f"{number}_0"), lambda _: False)
+        for number, name in enumerate("abc")
+    )
+    first.take(TRIAL)
+    second.take(TRIAL)
+    second.release(TRIAL)
+    third.take(TRIAL)
+    assert third.holds(TRIAL)
+    assert not first.holds(TRIAL)
+    first.release(TRIAL)
+    assert third.holds(TRIAL)
+
+
 def test_requeued_job_overtakes_its_older_copy_and_never_the_other_way(tmp_path):
     old = Claims(tmp_path, holder("a", "1_0", attempt=0), lambda _: True)
     new = Claims(tmp_path, holder("a2", "1_0", attempt=1), lambda _: True)

@@ -88,6 +88,19 @@ def test_best_under_a_budget_equals_a_filter(table, frame):
         table.best("cifar10", params=1.0)
 
 
+def test_best_of_a_split_has_the_costs_of_its_training():
+    """Validation was measured after 12 epochs, test accuracy after 200: their times differ."""
+    rows = {"index": 7, "dataset": "cifar10", "seed": 777, "accuracy": 50.0}
+    short, long = {"epochs": 12, "seconds": 12.0}, {"epochs": 200, "seconds": 1000.0}
+    of_split = {"x-valid": short, "ori-test": long}
+    trained = [rows | own | {"split": "train"} for own in (short, long)]
+    both = Table.from_frame(
+        pd.DataFrame([*trained, *(rows | own | {"split": name} for name, own in of_split.items())])
+    )
+    assert both.best("cifar10", "x-valid")["train_seconds"].tolist() == [12.0]
+    assert both.best("cifar10")["train_seconds"].tolist() == [1000.0]
+
+
 def test_cost_falls_back_to_the_closed_form(frame):
     bare = Table.from_frame(
         _rows(frame)[["index", "dataset", "split", "epochs", "seed", "accuracy"]]

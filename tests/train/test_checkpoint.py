@@ -60,6 +60,12 @@ def test_checkpoints_are_removed_when_the_record_was_taken(tmp_path: Path):
     assert not (tmp_path / make_trial().trial_id).exists()
 
 
+def test_checkpoint_of_another_worker_stays(tmp_path: Path):
+    """A worker that was replaced says so with False: its successor uses the checkpoints."""
+    train([make_trial()], few_digits(), checkpoint_dir=tmp_path, on_record=lambda _: False)
+    assert list((tmp_path / make_trial().trial_id).iterdir())
+
+
 def test_checkpoint_stays_when_the_record_could_not_be_stored(tmp_path: Path):
     def full(_):
         raise OSError("disk full")
