@@ -14,6 +14,7 @@ import pytest
 from cluster import Sweep
 from support import PROJECT, small_disk
 
+from rebench.errors import ClusterError
 from rebench.launch.clusters import local
 from rebench.launch.devices import visible_gpus
 from rebench.launch.liveness import read_reports
@@ -86,6 +87,34 @@ def test_gpus_are_those_that_are_visible_or_that_the_driver_lists(monkeypatch, s
     assert visible_gpus() == [0, 1]
     stand_in("nvidia-smi", "exit 9")
     assert visible_gpus() == []
+
+
+def test_a_job_gets_the_gpus_with_the_fewest_jobs_of_all_submissions(monkeypatch):
+    """Processes of one session are one job."""
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "90,91,92")
+    jobs = [
+        subprocess.Popen(
+            ["/bin/sh", "-c", "sleep 60 & wait"],
+            env=os.environ | {local._GPUS: gpus},
+            start_new_session=True,
+        )
+        for gpus in ("90,92", "90")
+    ]
+    try:
+        assert local._least_used_gpus(3) == [91, 92, 90]
+        assert local._least_used_gpus(1) == [91]
+    finally:
+        for job in jobs:
+            os.killpg(job.pid, signal.SIGKILL)
+            job.wait()
+    assert local._least_used_gpus(1) == [90]
+
+
+def test_gpus_that_are_named_by_uuid_are_refused_before_a_job_trains_on_the_cpu(monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-41b3-7")
+    with pytest.raises(ClusterError, match="is MIG-41b3-7; local jobs need numbers, such as 0,1"):
+        local.Local().preflight(SlurmOptions())
+    local.Local().preflight(SlurmOptions(device="cpu"))
 
 
 @pytest.mark.slow

@@ -14,11 +14,15 @@ import shlex
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar, Final
 
+import psutil
+
+from rebench.errors import ClusterError
 from rebench.launch.clusters.base import Array, Cluster, JobView, Limits, python_of
 from rebench.launch.devices import find_device, visible_gpus
 from rebench.launch.journal import Sent
@@ -30,6 +34,8 @@ from rebench.runs.folder import Run, Tell
 
 __all__ = ["Local", "room"]
 
+# Environment variable of all processes of a job: the GPUs of the job.
+_GPUS: Final = "REBENCH_GPUS"
 # Processes started by this process. Ended processes are reaped; others continue after its end.
 _started: Final[list[subprocess.Popen[bytes]]] = []
 
@@ -44,7 +50,13 @@ class Local(Cluster):
         return Limits(at_once=room(self.options(options)), largest=1)
 
     def preflight(self, options: SlurmOptions) -> None:
-        """Raise if the options ask for a GPU that torch does not see."""
+        """Raise if the options ask for a GPU that torch or a job does not see."""
+        named = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+        if options.device != "cpu" and any(kind in named for kind in ("GPU-", "MIG-")):
+            raise ClusterError(
+                f"CUDA_VISIBLE_DEVICES is {named}; local jobs need numbers, such as 0,1. Set them, "
+                "or set device = 'cpu' (--set slurm.device=cpu)"
+            )
         if options.gpu_setting:
             find_device(options)
 
@@ -59,12 +71,10 @@ class Local(Cluster):
         (task,) = array.tasks
         folder = array.submission.make_submitit_folder()
         DelayedSubmission(task).dump(folder / f"{array.chunk.number}.pkl")
-        count, there = _gpus_of_a_job(array.options), visible_gpus()
-        first = array.chunk.number * count
-        own = [there[(first + at) % len(there)] for at in range(count)] if there else []
+        own = ",".join(map(str, _least_used_gpus(_gpus_of_a_job(array.options))))
         process = subprocess.Popen(  # noqa: S603 - the sweep's own set-up commands
             ["/bin/bash", "-c", _script(array)],
-            env=os.environ | {"CUDA_VISIBLE_DEVICES": ",".join(map(str, own))},
+            env=os.environ | {"CUDA_VISIBLE_DEVICES": own, _GPUS: own},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -116,6 +126,17 @@ def room(options: SlurmOptions) -> int:
     if gpus and there >= gpus:
         jobs = there // gpus
     return max(1, min(jobs, options.array_parallelism))
+
+
+def _least_used_gpus(count: int) -> list[int]:
+    """Return the GPUs with the fewest local jobs, of all runs, by the processes' environments."""
+    jobs = {}
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):  # ended, or of another user
+            if gpus := process.environ().get(_GPUS):
+                jobs[os.getsid(process.pid)] = gpus
+    used = Counter(int(gpu) for gpus in jobs.values() for gpu in gpus.split(","))
+    return sorted(visible_gpus(), key=used.__getitem__)[:count]
 
 
 def _gpus_of_a_job(options: SlurmOptions) -> int:
