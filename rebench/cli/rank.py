@@ -149,14 +149,16 @@ def rank(
     Example: rebench rank mini@fixed mini@topology --top 100,10
     """
     output = "json" if as_json else output
-    for path in _files(figure, out):
-        options.refuse_existing(path, force)
+    if figure is not None and figure.suffix not in (".pdf", ".svg", ".png"):
+        raise InputError(f"--figure takes FILE.pdf, FILE.svg or FILE.png, got {figure}")
     if across is not None:
         _check_across(second, chosen, output)
-        _print_matrices(table, across, chosen, figure or out, output)
+        _print_matrices(table, across, chosen, figure or out, force, output)
         return
     if out is not None:
         raise InputError("--out draws the matrix of --across; --figure FILE draws tau over K")
+    if figure is not None:
+        _check_files([figure], force)
     if second is None and against_dataset is not None:
         raise InputError("--against-dataset is the data set of a second table: name two tables")
     if second is None and print_reliability(table, chosen, as_json=output == "json"):
@@ -256,12 +258,21 @@ def _print_values(rows: list[dict[str, object]], output: Format) -> None:
     typer.echo(printable(pd.DataFrame(rows).to_csv(index=False)), nl=False)
 
 
-def _files(figure: Path | None, out: Path | None) -> list[Path]:
-    """Return the files that would be written: a figure and its data."""
-    if figure is not None and figure.suffix not in (".pdf", ".svg", ".png"):
-        raise InputError(f"--figure takes FILE.pdf, FILE.svg or FILE.png, got {figure}")
-    files = [figure, figure.with_suffix(".csv")] if figure else []
-    return [*files, out.with_name(f"{out.name}.pdf")] if out else files
+def _check_files(figures: Sequence[Path], force: bool) -> None:
+    """Refuse figures if any of their files exists, unless `force` is set."""
+    from rebench.report.figures.style import files_of
+
+    for figure in figures:
+        for path in files_of(*_formats(figure)):
+            options.refuse_existing(path, force)
+
+
+def _formats(path: Path) -> tuple[Path, Sequence[str]]:
+    """Return the path of a figure without a suffix, and its formats: its suffix, or all."""
+    from rebench.report.figures.style import FORMATS
+
+    known = path.suffix[1:] in FORMATS
+    return (path.with_suffix(""), [path.suffix[1:]]) if known else (path, FORMATS)
 
 
 def _draw_curve(rerankings: Sequence[Reranking], path: Path) -> None:
@@ -277,10 +288,7 @@ def _draw_curve(rerankings: Sequence[Reranking], path: Path) -> None:
 
 def _save(drawing: Drawing, path: Path) -> None:
     """Save a figure in the format of its suffix, or in all formats, and say where."""
-    from rebench.report.figures.style import FORMATS
-
-    formats = [path.suffix[1:]] if path.suffix[1:] in FORMATS else FORMATS
-    stem = path.with_suffix("") if len(formats) == 1 else path
+    stem, formats = _formats(path)
     for written in drawing.save(stem, formats=formats):
         say(f"wrote {written}", err=True)
 
@@ -333,6 +341,7 @@ def _print_matrices(
     across: Literal["recipes", "datasets"],
     chosen: Choices,
     out: Path | None,
+    force: bool,
     output: Format,
 ) -> None:
     """Print tau between every two recipes or data sets of a table."""
@@ -349,12 +358,19 @@ def _print_matrices(
         epochs=chosen.epochs,
         name=table_label(table),
     )
+    figures: list[Path] = []
+    if out is not None:
+        numbers = (
+            [f"-{number}" for number in range(1, len(tables) + 1)] if len(tables) > 1 else [""]
+        )
+        figures = [out.with_name(f"{out.stem}{number}{out.suffix}") for number in numbers]
+        _check_files(figures, force)
     of = "dataset" if across == "recipes" else "recipe"
     # Without --top, tau is computed at all default K, but the screen shows the largest K only.
     asked = chosen.top_percent
     percents = (max(asked),) if tuple(asked) == TOP_PERCENT else asked
     page: list[dict[str, object]] = []
-    for number, (shared, rankings) in enumerate(tables.items(), start=1):
+    for number, (shared, rankings) in enumerate(tables.items()):
         taus, said = tau_matrix(rankings, asked, by=side, draws=chosen.draws, seed=chosen.seed)
         notes += said
         known = taus.dropna(subset=["tau"])
@@ -367,11 +383,10 @@ def _print_matrices(
         elif names:
             for percent in percents:
                 _print_matrix(known[known["top_percent"] == percent], names, shared, percent)
-        if out is not None and names:
+        if figures and names:
             from rebench.report.figures.ranking import draw_tau_matrix  # loads matplotlib
 
-            several = f"{out.stem}-{number}{out.suffix}" if len(tables) > 1 else out.name
-            _save(draw_tau_matrix(whole, shared), out.with_name(several))
+            _save(draw_tau_matrix(whole, shared), figures[number])
     if output != "table":
         _print_values(page, output)
     for note in dict.fromkeys(notes):

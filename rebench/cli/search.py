@@ -272,7 +272,10 @@ def compare_tables(
     from rebench.search.comparison import Comparison, compare
 
     if out is not None:
-        options.refuse_existing(out.with_name(f"{out.name}-anytime.pdf"), force)
+        from rebench.report.figures.search import comparison_files, save_comparison
+
+        for path in comparison_files(len(tables), out):
+            options.refuse_existing(path, force)
     opened = how.open(*tables)
     names = algorithm or algorithm_names()
     budget = spending.budget(opened)
@@ -304,8 +307,6 @@ def compare_tables(
         }
         notes += compared.verdict("--reruns 99")
     if out is not None:
-        from rebench.report.figures.search import save_comparison
-
         notes += [f"saved {path}" for path in save_comparison(results, out)]
     if output in ("table", "json"):
         _print_sections(sections, notes=notes, as_json=as_json or output == "json")

@@ -31,6 +31,8 @@ _EPOCHS: Final = re.compile(r"0*[1-9]\d{0,4}", re.ASCII)
 _SMALL_BYTES: Final = 2**21
 LARGEST_BYTES: Final = 512 * 2**20
 _LARGEST_RATIO: Final = 8
+# At the end of every stream the rest of a piece is copied, so pieces are small.
+_PIECE_BYTES: Final = 2**12
 # The benchmark's largest record contains 17 trials with 2,460 epochs in total.
 _MOST_CURVE_EPOCHS: Final = 50_000
 
@@ -56,21 +58,24 @@ def file_index(name: str) -> int | None:
 def decompress(data: bytes, what: str) -> bytes:
     """Return the contents of a bzip2 file, within the largest size of such files."""
     limit = min(LARGEST_BYTES, max(_SMALL_BYTES, _LARGEST_RATIO * len(data)))
-    content = b""
-    while data:
-        stream = bz2.BZ2Decompressor()
-        try:
-            content += stream.decompress(data, max_length=limit + 1 - len(content))
-        except OSError as error:
-            raise UnsafeFileError(f"{what}: not a bzip2 file ({error})") from error
-        if len(content) > limit:
-            raise UnsafeFileError(f"{what}: unpacks to more than {limit} bytes; refused")
-        if not stream.eof:
-            raise UnsafeFileError(f"{what}: the file is truncated; fetch it again")
-        data = stream.unused_data
+    content, stream = bytearray(), bz2.BZ2Decompressor()
+    for start in range(0, len(data), _PIECE_BYTES):
+        piece = data[start : start + _PIECE_BYTES]
+        while piece:
+            if stream.eof:
+                stream = bz2.BZ2Decompressor()
+            try:
+                content += stream.decompress(piece, max_length=limit + 1 - len(content))
+            except OSError as error:
+                raise UnsafeFileError(f"{what}: not a bzip2 file ({error})") from error
+            if len(content) > limit:
+                raise UnsafeFileError(f"{what}: unpacks to more than {limit} bytes; refused")
+            piece = stream.unused_data
+    if data and not stream.eof:
+        raise UnsafeFileError(f"{what}: the file is truncated; fetch it again")
     if not content:
         raise UnsafeFileError(f"{what}: the file is empty; fetch it again")
-    return content
+    return bytes(content)
 
 
 def read_results(data: bytes, index: int, what: str, into: CellResults) -> None:

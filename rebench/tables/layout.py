@@ -125,6 +125,7 @@ class ParquetSource:
     """Table written by `write_table`: the footer is read at once, columns when needed."""
 
     def __init__(self, file: ParquetFile) -> None:
+        file.check_size()
         self._file = file
         try:
             described = json.loads(file.metadata[_METADATA])

@@ -50,6 +50,9 @@ _TAIL_BYTES: Final = 8  # the footer's length and Parquet's mark
 _GROUP_ROWS: Final = 1 << 20
 # The time to read a file grows with the square of this number.
 _MOST_COLUMNS: Final = 50_000
+# All cells on three data sets with three seeds and three splits have 421,875 rows a recipe.
+_MOST_ROWS: Final = 20_000_000
+_MOST_VALUES: Final = 30 * _MOST_ROWS
 
 
 @functools.cache  # one warning per file
@@ -212,8 +215,18 @@ class ParquetFile:
         except (pa.ArrowException, OSError, ValueError) as error:
             raise self._damaged(_line(error)) from error
 
+    def check_size(self) -> None:
+        """Raise InputError if the footer tells of more rows or values than any table has."""
+        rows, columns = self._file.metadata.num_rows, len(self.schema)
+        if rows > _MOST_ROWS or rows * columns > _MOST_VALUES:
+            raise InputError(
+                f"{self.path} has {rows} rows and {columns} columns; at most {_MOST_ROWS} rows and"
+                f" {_MOST_VALUES} values are accepted: split the file, or remove rows and columns"
+            )
+
     def frame(self) -> pd.DataFrame:
         """Return the whole file as a frame."""
+        self.check_size()
         return self.read().to_pandas()
 
     def _verify_footer(self, digests: bytes) -> None:

@@ -22,6 +22,9 @@ COMMANDS = {
 }
 ONLY_REFUSED = {
     "search compare": (["search", "compare", "TABLE", "--out", "OUT"], "OUT-anytime.pdf"),
+    "search compare, two tables": (
+        ["search", "compare", "TABLE", "TABLE", "--out", "OUT"], "OUT-rerank.png",
+    ),
     "report": (["report", "TABLE", "--out", "OUT"], "OUT/report.html"),
 }  # fmt: skip
 

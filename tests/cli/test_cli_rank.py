@@ -38,8 +38,10 @@ def test_matrix_shows_tau_above_and_seed_tau_below_the_diagonal(table: str, caps
     assert len(pd.read_csv("tau.csv")) == 3
     for suffix in ("pdf", "svg", "png"):
         assert Path(f"tau.{suffix}").stat().st_size > 1000
+    for suffix in ("pdf", "svg", "csv"):
+        Path(f"tau.{suffix}").unlink()
     assert main(words) == 2
-    assert "--force" in capsys.readouterr().err
+    assert "tau.png exists" in capsys.readouterr().err
 
 
 def _words(capsys) -> list[str]:
@@ -165,6 +167,11 @@ def test_figures_of_several_data_sets_are_numbered(tmp_path: Path, monkeypatch, 
         assert f"wrote tau-{number}.pdf" in shown.err
     assert "cifar10: too few cells in common with any other: mup" in shown.err
     assert "cifar100: too few" not in shown.err
+    for path in set(Path().glob("tau-*")) - {Path("tau-2.svg")}:
+        path.unlink()
+    assert main(words) == 2
+    assert "tau-2.svg exists" in capsys.readouterr().err
+    assert [path.name for path in Path().glob("tau-*")] == ["tau-2.svg"]
 
 
 def test_json_has_every_pair_at_every_k(table: str, capsys):

@@ -17,7 +17,9 @@ from support import PROJECT, small_disk
 from rebench.errors import ClusterError
 from rebench.launch.clusters import local
 from rebench.launch.devices import visible_gpus
+from rebench.launch.journal import Chunk, Intent, JobSpec, Submission
 from rebench.launch.liveness import read_reports
+from rebench.launch.state import array_of
 from rebench.machine import cores
 from rebench.recipes.topology import Topology
 from rebench.runs import Run, SlurmOptions
@@ -115,6 +117,22 @@ def test_gpus_that_are_named_by_uuid_are_refused_before_a_job_trains_on_the_cpu(
     with pytest.raises(ClusterError, match="is MIG-41b3-7; local jobs need numbers, such as 0,1"):
         local.Local().preflight(SlurmOptions())
     local.Local().preflight(SlurmOptions(device="cpu"))
+
+
+def test_ended_jobs_are_reaped_when_the_next_one_starts(tmp_path):
+    chunk = Chunk(name="x.0", jobs=(JobSpec((("0123456789abcdef",),)),))
+    intent = Intent(
+        cluster="local", spec_hash="", options=SlurmOptions(setup="exit 1"), chunks=(chunk,)
+    )
+    pids = []
+    for number in (1, 2):
+        mine = Submission(tmp_path / f"submissions/{number:04}", number)
+        mine.folder.mkdir(parents=True)
+        [job] = local.Local().submit(array_of(mine, intent, 0)).jobs
+        os.waitid(os.P_PID, int(job), os.WEXITED | os.WNOWAIT)  # ended, and still a zombie
+        pids.append(int(job))
+    assert [Path(f"/proc/{pid}").exists() for pid in pids] == [False, True]
+    local._started.pop().wait()
 
 
 @pytest.mark.slow

@@ -7,13 +7,14 @@ import os
 import pickle
 import subprocess
 import sys
+import time
 
 import pytest
 from nats_folder import make_folder, make_results
 from support import PROJECT
 
 from rebench.errors import RebenchError, UnsafeFileError
-from rebench.nats.files import CellResults, read_results
+from rebench.nats.files import CellResults, decompress, read_results
 from rebench.nats.ingest import _Member, ingest
 
 
@@ -53,6 +54,14 @@ def test_a_bzip2_bomb_is_stopped_by_size_and_memory(tmp_path):
         cwd=PROJECT, capture_output=True, text=True, check=True, timeout=60,
     )  # fmt: skip
     assert "bomb.pbz2: unpacks to more than" in done.stdout
+
+
+def test_many_streams_are_unpacked_in_work_that_grows_with_their_number():
+    """Copying the rest of the file after each of 320,000 streams would be 700 GB."""
+    start = time.process_time()
+    streams = bz2.compress(b"") * 160_000
+    assert decompress(streams + bz2.compress(b"end") + streams, "f") == b"end"
+    assert time.process_time() - start < 3
 
 
 def test_truncated_empty_and_foreign_files_are_named():

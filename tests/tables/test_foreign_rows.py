@@ -6,6 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from generated_tables import synthetic_frame
 
@@ -14,7 +16,7 @@ from rebench.cli import main
 from rebench.errors import InputError
 from rebench.nats.ingest import ingest
 from rebench.tables import Table, open_table
-from rebench.tables.parquet import check_names
+from rebench.tables.parquet import ParquetFile, check_names
 
 
 @pytest.fixture
@@ -93,6 +95,20 @@ def test_wide_file_is_read_in_work_that_grows_with_its_columns():
     names = _CountedNames(map(str, range(20_000)))
     check_names(names, "t")
     assert names.looked == 1
+
+
+def test_file_of_more_rows_or_values_than_any_table_is_refused_unread(tmp_path, monkeypatch):
+    path = tmp_path / "t.parquet"
+    size = "at most 20000000 rows and 600000000 values are accepted: split the file"
+    monkeypatch.setattr(ParquetFile, "read", lambda *_: pytest.fail("read"))
+    none = pa.nulls(20_000_001)
+    pq.write_table(pa.table({"index": none}), path)
+    with pytest.raises(InputError, match=f"t.parquet has 20000001 rows and 1 columns; {size}"):
+        open_table(path)
+    wide = {f"c{number}": none[:-1] for number in range(31)}
+    pq.write_table(pa.table(wide, metadata={"rebench.benchmark": "{}"}), path)
+    with pytest.raises(InputError, match=f"t.parquet has 20000000 rows and 31 columns; {size}"):
+        open_table(path)
 
 
 class _CountedNames(list):

@@ -36,7 +36,8 @@ __all__ = ["Local", "room"]
 
 # Environment variable of all processes of a job: the GPUs of the job.
 _GPUS: Final = "REBENCH_GPUS"
-# Processes started by this process. Ended processes are reaped; others continue after its end.
+# Processes started by this process. Ended ones are reaped when the next one starts, so that none
+# stays a zombie; the others continue after the end of this process.
 _started: Final[list[subprocess.Popen[bytes]]] = []
 
 
@@ -80,7 +81,7 @@ class Local(Cluster):
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
-        _started.append(process)
+        _started[:] = [one for one in _started if one.poll() is None] + [process]
         return Sent(jobs=(str(process.pid),), process=mark_of(process.pid))
 
     def states(

@@ -20,6 +20,7 @@ from matplotlib.ticker import (
 from rebench.errors import UnknownNameError
 from rebench.report.figures.style import (
     Drawing,
+    files_of,
     key_above,
     label,
     mosaic,
@@ -29,7 +30,14 @@ from rebench.report.figures.style import (
 )
 from rebench.search.comparison import Comparison
 
-__all__ = ["agreement_figure", "anytime_figure", "draw_search", "ranks_figure", "save_comparison"]
+__all__ = [
+    "agreement_figure",
+    "anytime_figure",
+    "comparison_files",
+    "draw_search",
+    "ranks_figure",
+    "save_comparison",
+]
 
 
 @styled
@@ -130,25 +138,29 @@ def agreement_figure(results: Sequence[Comparison]) -> Drawing:
     return figure.with_data(data)
 
 
-def _figures(
-    results: Sequence[Comparison],
-) -> Mapping[str, Callable[[Sequence[Comparison]], Drawing]]:
+def _figures(tables: int) -> Mapping[str, Callable[[Sequence[Comparison]], Drawing]]:
     """Return the figures of one or two comparisons by name."""
     figures = {"anytime": anytime_figure, "ranks": ranks_figure}
-    return figures | {"rerank": agreement_figure} if len(results) == 2 else figures
+    return figures | {"rerank": agreement_figure} if tables == 2 else figures
 
 
 def draw_search(results: Sequence[Comparison], name: str = "anytime") -> Drawing:
     """Draw a figure of one or two comparisons by its name."""
-    figures = _figures(results)
+    figures = _figures(len(results))
     if name not in figures:
         raise UnknownNameError("figure", name, figures)
     return figures[name](results)
 
 
+def comparison_files(tables: int, path: Path) -> list[Path]:
+    """Return the files that `save_comparison` writes for one or two tables."""
+    stems = [path.with_name(f"{path.name}-{name}") for name in _figures(tables)]
+    return [file for stem in stems for file in files_of(stem)]
+
+
 def save_comparison(results: Sequence[Comparison], path: Path) -> list[Path]:
     """Save every figure of one or two comparisons under `path`."""
     written: list[Path] = []
-    for name, figure in _figures(results).items():
+    for name, figure in _figures(len(results)).items():
         written += figure(results).save(path.with_name(f"{path.name}-{name}"))
     return written

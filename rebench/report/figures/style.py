@@ -27,6 +27,7 @@ __all__ = [
     "REFERENCE",
     "STYLE",
     "Drawing",
+    "files_of",
     "heat_map",
     "identity_line",
     "key_above",
@@ -64,6 +65,11 @@ STYLE["axes.prop_cycle"] = cycler(color=list(COLOURS))
 _ENTRY_PT: Final = 24.0
 _LETTER_PT: Final = 3.7
 _TICKS_PT: Final = 26.0
+
+
+def files_of(stem: Path, formats: Sequence[str] = FORMATS) -> list[Path]:
+    """Return the files of a figure: one for each format, and its data."""
+    return [stem.with_name(f"{stem.name}.{suffix}") for suffix in (*formats, "csv")]
 
 
 class Drawing(Figure):
