@@ -272,6 +272,16 @@ def test_trial_is_in_the_state_of_its_job(spec, shown, state, reason):
     }
 
 
+def test_trial_recorded_just_before_its_job_ended_is_not_lost(spec, stand_in):
+    first = expand_spec(parse_spec(SWEEP)).trials[0]
+    record = make_record().model_copy(update={"trial": first, "trial_id": first.trial_id})
+    write_records(spec.parent / "other", "w", record)
+    run = _submit(spec).run
+    # The worker appends the record and its job ends, between the first reading and the answer.
+    stand_in("squeue", f"cp -r {spec.parent}/other/results {run}")
+    assert rebench.status(run).trials[first.trial_id].state == "done"
+
+
 def test_where_the_queue_cannot_be_asked_jobs_may_live_and_nothing_is_sent(spec, stand_in):
     run = _submit(spec).run
     stand_in("squeue", "echo 'Unable to contact slurm controller' >&2; exit 1")
