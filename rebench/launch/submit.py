@@ -162,11 +162,12 @@ class _Sending:
         try:
             run = Run.open(self.folder).settled(self.tell)
             self._agree(run)
-            run.write_sweep(self.spec, self.trials)
             state = read_state(run, self.tell)
             adopted = adopt_jobs(run, state.jobs, self.tell)
             decision = self._decide(mine, run.job_prefix, state, limits)
             confirm(sum(decision.hours.values()))
+            # A submission that was refused or declined leaves the stored sweep as it is.
+            run.write_sweep(self.spec, self.trials)
             commit, dirty = source_commit()
             intent = decision.intent.model_copy(update={"commit": commit, "dirty": dirty})
             mine.write_intent(intent)

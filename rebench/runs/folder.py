@@ -278,7 +278,7 @@ class Run:
 
     def troubles(self) -> list[str]:
         """Return problems of the files of a submitted sweep, each with its remedy."""
-        if not (self.folder / "submissions").exists():
+        if not any(self.folder.glob("submissions/*/intent.json")):
             return []
         places = (self.folder / name for name in ("trials.jsonl", "spec.json"))
         lines = [f"{path} is missing: {_WRITTEN_ANEW}" for path in places if not path.exists()]

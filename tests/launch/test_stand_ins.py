@@ -389,6 +389,27 @@ def test_changed_sweep_is_sent_if_that_is_meant_and_a_run_as_it_was(spec):
             rebench.submit(done.run, settings=wrong)
 
 
+@pytest.mark.parametrize("why", ["declined", "refused"])
+def test_submission_that_is_declined_or_refused_leaves_the_stored_sweep(spec, why):
+    def decline(_):
+        raise InterruptedError
+
+    settings, expected, how = {"seeds": [4]}, InterruptedError, {"confirm": decline}
+    if why == "refused":
+        settings, expected, how = settings | {"slurm.time_min": 121}, InputError, {}
+    run = spec.parent / "runs/sweep"
+    with pytest.raises(expected):
+        _submit(spec, settings=settings, **how)
+    assert rebench.status(run).warnings == ()
+    with pytest.raises(InputError, match="nothing was ever submitted"):
+        rebench.submit(run)
+    _submit(spec)
+    before = [(run / name).read_bytes() for name in ("trials.jsonl", "spec.json")]
+    with pytest.raises(expected):
+        _submit(spec, settings=settings, accept_change=True, **how)
+    assert [(run / name).read_bytes() for name in ("trials.jsonl", "spec.json")] == before
+
+
 def test_accounting_tells_how_jobs_ended_that_the_queue_has_forgotten(spec, stand_in):
     run = _submit(spec).run
     answers = "101_0|TIMEOUT\n101_1|CANCELLED by 1000\n101_2|\nnonsense"
