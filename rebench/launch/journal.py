@@ -260,7 +260,16 @@ class Journal:
     def begin(self, on_wait: Tell = unheard, *, patience_s: float = 900.0) -> Submission:
         """Take the next number; return it when every earlier submission is closed."""
         mine = self._take_number()
-        write_kept(mine.owner_file, Owner(user=getpass.getuser(), process=this_process()))
+        try:
+            write_kept(mine.owner_file, Owner(user=getpass.getuser(), process=this_process()))
+            self._wait_for_earlier(mine, on_wait, patience_s)
+        except BaseException:
+            # Also after Ctrl-C: this process may live on, and later submissions would wait for it.
+            mine.close()
+            raise
+        return mine
+
+    def _wait_for_earlier(self, mine: Submission, on_wait: Tell, patience_s: float) -> None:
         deadline = time.monotonic() + patience_s
         told: set[int] = set()
         while earlier := [
@@ -277,12 +286,10 @@ class Journal:
                     who = one.describe_owner()
                     on_wait(f"{who} is submitting into this run: waiting until that is done")
             if time.monotonic() > deadline:
-                mine.close()
                 who = earlier[0].describe_owner()
                 raise ClusterError(f"{who} has been submitting for {patience_s:.0f} s")
             mine.touch()
             time.sleep(0.2)
-        return mine
 
     def _take_number(self) -> Submission:
         try:

@@ -79,8 +79,6 @@ def read_state(run: Run, tell: Tell = unheard, *, by_files: bool = False) -> Sta
     If the queue does not answer, the state is read `by_files` only, or ClusterError is raised.
     """
     finished = FinishedTrials(run.folder).refresh()
-    for problem in finished.problems:
-        tell(problem)
     try:
         jobs = jobs_of(run, tell, done=finished.trials)
     except ClusterError as error:
@@ -88,6 +86,9 @@ def read_state(run: Run, tell: Tell = unheard, *, by_files: bool = False) -> Sta
             raise
         tell(f"SLURM's queue does not answer ({error}): states of jobs are read from files only")
         jobs = jobs_of(run, tell, ask_queue=False)
+    # A job may have recorded its last trial and ended before the queue was asked.
+    for problem in finished.refresh().problems:
+        tell(problem)
     return State(
         jobs=jobs,
         done=finished.trials,

@@ -162,11 +162,12 @@ class _Sending:
         try:
             run = Run.open(self.folder).settled(self.tell)
             self._agree(run)
-            run.write_sweep(self.spec, self.trials)
             state = read_state(run, self.tell)
             adopted = adopt_jobs(run, state.jobs, self.tell)
             decision = self._decide(mine, run.job_prefix, state, limits)
             confirm(sum(decision.hours.values()))
+            # A submission that was refused or declined leaves the stored sweep as it is.
+            run.write_sweep(self.spec, self.trials)
             commit, dirty = source_commit()
             intent = decision.intent.model_copy(update={"commit": commit, "dirty": dirty})
             mine.write_intent(intent)
@@ -298,10 +299,11 @@ class _Sending:
     def _agree(self, run: Run) -> None:
         """Raise if the stored sweep differs and the user has not accepted it."""
         damaged: list[str] = []
-        before = set(run.ids(damaged.append))
+        before = set(run.ids(self.tell))
         after = {trial.trial_id for trial in self.trials}
-        for line in damaged:
-            self.tell(line)
+        if before and before != after:
+            # Some damaged lines begin and end like sound lines, so read them whole.
+            before = set(run.trials(tell=damaged.append))
         # A damaged list may lack trials.
         if before and before != after and not (damaged and before < after):
             change = (
@@ -334,10 +336,15 @@ def _stored(
             "a run is sent again with the trials that it has: keys of slurm and train can be set;"
             " to train something else, change the sweep's file and submit that"
         )
-    trials = tuple(run.trials().values())
+    trials = tuple(run.trials(tell=_refuse).values())
     if not trials:
         raise InputError(f"{folder}/trials.jsonl lists no trial: submit the sweep's file again")
     return sweep, trials, last
+
+
+def _refuse(line: str) -> None:
+    """Refuse a damaged list: without some of its trials, it would replace the whole list."""
+    raise InputError(line)
 
 
 def _check_data(spec: DataSpec, root: str | None) -> None:

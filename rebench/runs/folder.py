@@ -154,16 +154,16 @@ def read_own(path: Path) -> bytes:
 
 def listed_trials(run: Path, tell: Tell) -> Iterator[tuple[str, str]]:
     """Yield id and JSON of each trial, one at a time; report damaged lines."""
-    path, damaged = run / "trials.jsonl", 0
+    path, damaged = run / "trials.jsonl", list[int]()
     start, end = len(_HEAD), len(_HEAD) + 16
     try:
         with io.TextIOWrapper(open_file(path), "utf-8", errors="replace") as lines:
             read = functools.partial(lines.readline, _LONGEST_TRIAL)
-            for line in map(str.rstrip, iter(read, "")):
+            for number, line in enumerate(map(str.rstrip, iter(read, "")), 1):
                 if line.startswith(_HEAD) and line.endswith("}}"):
                     yield line[start:end], line[end + len(_BETWEEN) : -1]
                 else:
-                    damaged += 1
+                    damaged.append(number)
     except FileNotFoundError:
         if (run / "spec.json").exists():
             tell(f"{path} is missing: {_WRITTEN_ANEW}")
@@ -172,7 +172,8 @@ def listed_trials(run: Path, tell: Tell) -> Iterator[tuple[str, str]]:
     except OSError as error:
         raise StoreError(f"cannot read {path}: {error.strerror}") from error
     if damaged:
-        tell(f"{path} is damaged in {damaged} lines: {_WRITTEN_ANEW}")
+        where = f"{len(damaged)} lines (the first is line {damaged[0]})"
+        tell(f"{path} is damaged in {where}: {_WRITTEN_ANEW}")
 
 
 class Identity(Kept):
@@ -278,7 +279,7 @@ class Run:
 
     def troubles(self) -> list[str]:
         """Return problems of the files of a submitted sweep, each with its remedy."""
-        if not (self.folder / "submissions").exists():
+        if not any(self.folder.glob("submissions/*/intent.json")):
             return []
         places = (self.folder / name for name in ("trials.jsonl", "spec.json"))
         lines = [f"{path} is missing: {_WRITTEN_ANEW}" for path in places if not path.exists()]
@@ -294,11 +295,15 @@ class Run:
         trials: dict[str, Trial] = {}
         for trial_id, line in listed_trials(self.folder, tell):
             if wanted is None or trial_id in wanted:
-                try:
+                trial = None
+                with contextlib.suppress(ValidationError):
                     # An unknown key could change the meaning of a trial.
-                    trials[trial_id] = Trial.model_validate_json(line)
-                except ValidationError:
-                    tell(f"{self.folder}/trials.jsonl is damaged: ignored")
+                    trial = Trial.model_validate_json(line)
+                if trial is not None and trial.trial_id == trial_id:
+                    trials[trial_id] = trial
+                else:
+                    place = f"{self.folder}/trials.jsonl is damaged in the line of trial {trial_id}"
+                    tell(f"{place}: {_WRITTEN_ANEW}")
         return trials
 
     def failures(self, tell: Tell = unheard) -> dict[str, Failure]:

@@ -17,6 +17,7 @@ from rebench.runs import FinishedTrials, Run
 FIRST = "submissions/0001"
 SENT, INTENT, OWNER = (f"{FIRST}/{name}.json" for name in ("sent.0", "intent", "owner"))
 LIST, TRIAL = "trials.jsonl", "0123456789abcdef"
+ANEW = "`rebench submit` with the sweep file writes it again"
 DAMAGES = {"torn": b'{"trial_id":"', "not UTF-8": b"\xff\xfe{}\n", "not an object": b"[3]\n"}
 
 
@@ -118,7 +119,7 @@ ODD = {
 NAMED = {
     INTENT: f"{INTENT} is damaged: which jobs submission 1 sent is not known",
     SENT: f"{SENT} is damaged: its jobs are looked for in the queue",
-    LIST: "trials.jsonl is damaged in 1 lines: `rebench submit` with the sweep file",
+    LIST: "trials.jsonl is damaged in 1 lines (the first is line 1): `rebench submit`",
     "failures/w.0.jsonl": "failures/w.0.jsonl:1 is damaged: ignored",
     "quarantine.jsonl": "quarantine.jsonl:1 is damaged: ignored",
     OWNER: "",
@@ -242,12 +243,37 @@ def test_file_in_place_of_a_run_is_one_line(run, command):
     assert said.count("\n") == 1
 
 
-def test_trial_that_is_damaged_inside_is_named_and_left_out(run):
+@pytest.mark.parametrize("wrong", ['"seed":-1', '"seed":778'])
+def test_trial_that_is_damaged_inside_is_named_and_left_out(run, wrong):
     path = run.run / "trials.jsonl"
-    path.write_text(path.read_text().replace('"seed":777', '"seed":-1'))
-    told = []
+    path.write_text(path.read_text().replace('"seed":777', wrong))
+    first, told = Run.open(run.run).ids()[0], []
     assert [one.seed for one in Run.open(run.run).trials(tell=told.append).values()] == [888]
-    assert told == [f"{path} is damaged: ignored"]
+    assert told == [f"{path} is damaged in the line of trial {first}: {ANEW}"]
+
+
+# Changes of the bytes of a list of two trials, and where its message says that it is damaged.
+LISTS = {
+    "cut": (lambda lines: lines.replace(b"}}\n", b"}\n", 1), "1 lines (the first is line 1)"),
+    "seed": (lambda lines: lines.replace(b'"seed":777', b'"seed":-1'), "the line of trial "),
+    "id": (lambda lines: lines[:13] + b"0" * 16 + lines[29:], f"the line of trial {'0' * 16}"),
+    "joined": (lambda lines: lines.replace(b"}}\n", b"}}", 1), "the line of trial "),
+}
+
+
+@pytest.mark.parametrize("how", LISTS)
+def test_damaged_list_of_trials_is_not_sent_again_and_mended_by_the_file(run, how):
+    path, (change, where) = run.run / LIST, LISTS[how]
+    before = path.read_bytes()
+    path.write_bytes(change(before))
+    damaged = path.read_bytes()
+    said = run.rebench("submit RUN", code=2).stderr
+    assert f"{path} is damaged in {where}" in said
+    assert ANEW in said
+    assert path.read_bytes() == damaged
+    run.rebench("submit", "--cluster", "debug")
+    assert path.read_bytes() == before
+    run.rebench("submit RUN")
 
 
 def test_status_sees_a_change_that_times_do_not_tell(run):

@@ -59,6 +59,19 @@ def test_waiting_has_an_end(tmp_path):
         other.kill()
 
 
+def test_interrupted_wait_keeps_nobody_waiting(tmp_path):
+    def interrupt(_):
+        raise KeyboardInterrupt
+
+    with _hold(tmp_path, 100) as other:
+        with pytest.raises(KeyboardInterrupt):
+            Journal(tmp_path).begin(interrupt)
+        other.kill()
+        other.wait()
+    # This process lives on, so only the file tells that its first submission is over.
+    assert Journal(tmp_path).begin(patience_s=0.3).number == 3
+
+
 def test_submitter_that_was_taken_for_dead_sends_nothing_more(tmp_path):
     mine = Journal(tmp_path).begin()
     mine.touch()

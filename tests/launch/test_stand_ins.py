@@ -272,6 +272,16 @@ def test_trial_is_in_the_state_of_its_job(spec, shown, state, reason):
     }
 
 
+def test_trial_recorded_just_before_its_job_ended_is_not_lost(spec, stand_in):
+    first = expand_spec(parse_spec(SWEEP)).trials[0]
+    record = make_record().model_copy(update={"trial": first, "trial_id": first.trial_id})
+    write_records(spec.parent / "other", "w", record)
+    run = _submit(spec).run
+    # The worker appends the record and its job ends, between the first reading and the answer.
+    stand_in("squeue", f"cp -r {spec.parent}/other/results {run}")
+    assert rebench.status(run).trials[first.trial_id].state == "done"
+
+
 def test_where_the_queue_cannot_be_asked_jobs_may_live_and_nothing_is_sent(spec, stand_in):
     run = _submit(spec).run
     stand_in("squeue", "echo 'Unable to contact slurm controller' >&2; exit 1")
@@ -377,6 +387,27 @@ def test_changed_sweep_is_sent_if_that_is_meant_and_a_run_as_it_was(spec):
             (done.run / "trials.jsonl").write_text("")
         with pytest.raises(InputError, match=message):
             rebench.submit(done.run, settings=wrong)
+
+
+@pytest.mark.parametrize("why", ["declined", "refused"])
+def test_submission_that_is_declined_or_refused_leaves_the_stored_sweep(spec, why):
+    def decline(_):
+        raise InterruptedError
+
+    settings, expected, how = {"seeds": [4]}, InterruptedError, {"confirm": decline}
+    if why == "refused":
+        settings, expected, how = settings | {"slurm.time_min": 121}, InputError, {}
+    run = spec.parent / "runs/sweep"
+    with pytest.raises(expected):
+        _submit(spec, settings=settings, **how)
+    assert rebench.status(run).warnings == ()
+    with pytest.raises(InputError, match="nothing was ever submitted"):
+        rebench.submit(run)
+    _submit(spec)
+    before = [(run / name).read_bytes() for name in ("trials.jsonl", "spec.json")]
+    with pytest.raises(expected):
+        _submit(spec, settings=settings, accept_change=True, **how)
+    assert [(run / name).read_bytes() for name in ("trials.jsonl", "spec.json")] == before
 
 
 def test_accounting_tells_how_jobs_ended_that_the_queue_has_forgotten(spec, stand_in):
