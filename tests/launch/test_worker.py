@@ -316,7 +316,9 @@ def test_jobs_of_this_machine_share_its_gpus(spec, tmp_path, monkeypatch):
     # Each job prints its GPUs, its session (a new one, with the job's number) and its input.
     told = "$CUDA_VISIBLE_DEVICES $(cut -d' ' -f6 /proc/$$/stat) $(readlink /proc/$$/fd/0)"
     seen = f"echo {told} > {out}/$$; mv {out}/$$ {out}/$$.seen"
-    settings = {"slurm.setup": [seen, "exit 0"], "slurm.gpus_per_task": 2, "slurm.device": "auto"}
+    both = f"until [ $(ls {out} | grep -c seen) = 2 ]; do sleep 0.05; done"
+    settings = {"slurm.setup": [seen, both, "exit 0"], "slurm.gpus_per_task": 2}
+    settings |= {"slurm.device": "auto"}
     how = {"cluster": "local", "trials_per_job": 1, "preflight": False}
     done = rebench.submit(spec, settings=settings, **how)
     assert (done.sent, len(done.jobs)) == (3, 2), "there is room for two jobs"
