@@ -138,7 +138,7 @@ def fill(run: Path, *, epochs: int) -> None:
             loss=[draw.random() for _ in range(epochs)],
         )
         record = make_record(
-            trial=dict(trial),
+            trial=trial.model_dump(),
             outcome={"curves": {"train": curve, "ori-test": curve}},
             started="2026-01-01T00:00:00",
             ended="2026-01-01T00:00:01",
