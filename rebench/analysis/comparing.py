@@ -1,4 +1,4 @@
-"""`compare`: reads two rankings, whatever their form, and compares them."""
+"""Comparison of two rankings of the same cells, given as tables, rows or arrays."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def compare(
                 own,
                 dataset=on,
                 split=part,
-                epochs=epochs or int(own.loc[own["split"] == part, "epochs"].max()),
+                epochs=epochs or _longest(own, part),
                 name=name,
             )
             for own, on, part, name in zip(rows, chosen, measured, names, strict=True)
@@ -119,9 +119,7 @@ def _data_sets(
     """Return the data sets of both tables: the same data set, unless the user names two."""
     own = [sorted(map(str, table["dataset"].unique())) for table in rows]
     shared = sorted({*own[0]} & {*own[1]})
-    contents = "; ".join(
-        f"{name}: {', '.join(known)}" for name, known in zip(names, own, strict=True)
-    )
+    contents = _listed(names, own)
     two = "to compare different ones, name the second with against_dataset (--against-dataset)"
     if against_dataset is None:
         if dataset is None and len(shared) != 1:
@@ -145,17 +143,24 @@ def _splits(
     """Return the splits of both tables: the same split, unless the data sets differ."""
     known = [sorted(map(str, own["split"].unique())) for own in rows]
     if split is None and shared and not {*known[0]} & {*known[1]}:
-        contents = "; ".join(
-            f"{name}: {', '.join(own)}" for name, own in zip(names, known, strict=True)
-        )
         raise InputError(
-            f"the tables share no split ({contents}), so their accuracies are not of the same "
-            "images: give a table with the split of the other"
+            f"the tables share no split ({_listed(names, known)}), so their accuracies are not of "
+            "the same images: give a table with the split of the other"
         )
     for name, own in zip(names, known, strict=True):
         if split is not None and split not in own:
             raise UnknownNameError(f"split of {name}", split, own)
     return [split or usual_split_of(*(rows if shared else [own])) for own in rows]
+
+
+def _listed(names: Sequence[str], contents: Sequence[Sequence[str]]) -> str:
+    """Return the contents of both tables as text."""
+    return "; ".join(f"{name}: {', '.join(own)}" for name, own in zip(names, contents, strict=True))
+
+
+def _longest(rows: pd.DataFrame, split: str) -> int:
+    """Return the number of epochs of the longest training with this split."""
+    return int(rows.loc[rows["split"] == split, "epochs"].max())
 
 
 def _rows_like(
@@ -188,7 +193,7 @@ def _rows_like(
     return long.assign(
         dataset=dataset or known[0],
         split=part,
-        epochs=epochs or own.loc[own["split"] == part, "epochs"].max(),
+        epochs=epochs or _longest(own, part),
     )
 
 
@@ -213,8 +218,8 @@ def _units(paired: Paired) -> list[str]:
 def third_table(by: Ranked, dataset: str) -> Accuracies:
     """Return the accuracies that select the top K %, of all runs of the longest training.
 
-    The data set is `dataset`, or the only one whose name continues it or begins it, such as
-    `cifar10-valid` for `cifar10`.
+    The data set is `dataset`. If the table lacks it, the table must have one data set with a longer
+    or shorter form of this name, such as `cifar10-valid` for `cifar10`.
     """
     named = isinstance(by, str | Path | Table)
     name = _names(by, "")[0] if named else "the third table"
@@ -235,8 +240,8 @@ def third_table(by: Ranked, dataset: str) -> Accuracies:
         raise UnknownNameError(f"data set of {name}, which selects the top K %", dataset, known)
     rows = rows[rows["dataset"] == alike[0]]
     split = usual_split(rows["split"].unique())
-    epochs = int(rows.loc[rows["split"] == split, "epochs"].max())
-    return read_accuracies(rows, dataset=alike[0], split=split, epochs=epochs, name=name)
+    longest = _longest(rows, split)
+    return read_accuracies(rows, dataset=alike[0], split=split, epochs=longest, name=name)
 
 
 def _equal(paired: Paired) -> bool:

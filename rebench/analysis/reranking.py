@@ -18,10 +18,7 @@ from rebench.analysis.common_scale import FEW_CELLS
 from rebench.analysis.concordance import MIN_CELLS
 from rebench.analysis.curve import rank_curve
 from rebench.analysis.improvement import improvement
-from rebench.analysis.paired import (
-    Accuracies,
-    Paired,
-)
+from rebench.analysis.paired import Accuracies, Paired
 from rebench.analysis.rank_table import (
     LEVEL,
     as_html,
@@ -42,7 +39,6 @@ __all__ = ["Contrast", "Reranking", "rerank"]
 
 Contrast: TypeAlias = Literal["recipe", "pipeline", "pipeline and recipe"]
 """The aspect in which two tables differ. Other code (pipeline) trained the published table."""
-
 
 # Drops are printed with two decimals.
 _SMALLEST_SHOWN: Final = 0.005

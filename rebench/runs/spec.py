@@ -315,9 +315,8 @@ def with_settings(spec: SweepSpec, settings: Mapping[str, Any]) -> SweepSpec:
         changed = SweepSpec.model_validate(content)
     except ValidationError as error:
         raise _problems(error, "the command line") from error
-    # A stored table is absolute, or the name of a released table, unless a setting replaces it.
-    typed = any(key.startswith(("cells.top", "cells.stratified", "start")) for key in settings)
-    return _beside(changed, Path()) if typed else changed
+    # The places in `spec` are absolute, or names of released tables; only new ones are relative.
+    return changed if _places(changed) == _places(spec) else _beside(changed, Path())
 
 
 def _text(path: Path, what: str) -> str:
@@ -395,6 +394,13 @@ def _table(given: Path, folder: Path) -> Path:
     forms = {path.name, before, f"{path.name}.parquet", f"{before}.parquet"}
     is_path = Path(before).suffix or len(given.parts) > 1
     return path if is_path or any(path.with_name(form).exists() for form in forms) else given
+
+
+def _places(spec: SweepSpec) -> list[Path | None]:
+    """Return the run and the tables that a sweep names."""
+    choices = (spec.cells.top, spec.cells.stratified)
+    tables = [choice.table if choice is not None else None for choice in choices]
+    return [spec.start.run if spec.start is not None else None, *tables]
 
 
 def _beside(spec: SweepSpec, folder: Path) -> SweepSpec:

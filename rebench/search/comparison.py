@@ -337,7 +337,7 @@ class Compared(Drawable):
                 " The test allows for chance in the searches, but not for the seeds of the "
                 f"trainings: pass {asked_by} to search {_RERUNS} resampled tables."
             )
-        if found.p_value is not None:
+        else:
             many = sum(count >= len(found.swaps) for count in found.null_swaps)
             finest = f", the smallest possible with {tables} tables: {asked_by} allows a smaller p"
             claim += (

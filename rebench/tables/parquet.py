@@ -220,8 +220,9 @@ class ParquetFile:
         rows, columns = self._file.metadata.num_rows, len(self.schema)
         if rows > _MOST_ROWS or rows * columns > _MOST_VALUES:
             raise InputError(
-                f"{self.path} has {rows} rows and {columns} columns; at most {_MOST_ROWS} rows and"
-                f" {_MOST_VALUES} values are accepted: split the file, or remove rows and columns"
+                f"{self.path} has {rows:,} rows and {columns:,} columns; at most {_MOST_ROWS:,}"
+                f" rows and {_MOST_VALUES:,} values are accepted: split the file, or remove rows"
+                " and columns"
             )
 
     def frame(self) -> pd.DataFrame:

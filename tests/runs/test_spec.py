@@ -131,12 +131,13 @@ def test_settings_change_what_the_file_says_and_nothing_else():
 def test_other_settings_keep_a_table_that_has_the_name_of_a_folder(tmp_path, monkeypatch):
     """Only a typed name of a table can be a file in the current folder."""
     spec = parse_spec(SWEEP + "top = { n = 3, table = 'nb201' }")
-    (tmp_path / "nb201").mkdir()
+    for name in ("nb201", "mine"):
+        (tmp_path / name).mkdir()
     monkeypatch.chdir(tmp_path)
     kept = with_settings(spec, {"slurm.partition": "gpu"})
     assert kept.cells.top.table == spec.cells.top.table == Path("nb201")
-    typed = with_settings(spec, {"cells.top.table": "nb201"})
-    assert typed.cells.top.table == tmp_path / "nb201"
+    typed = with_settings(spec, {"cells.top.table": "mine"})
+    assert typed.cells.top.table == tmp_path / "mine"
 
 
 @pytest.mark.parametrize(

@@ -99,15 +99,15 @@ def test_wide_file_is_read_in_work_that_grows_with_its_columns():
 
 def test_file_of_more_rows_or_values_than_any_table_is_refused_unread(tmp_path, monkeypatch):
     path = tmp_path / "t.parquet"
-    size = "at most 20000000 rows and 600000000 values are accepted: split the file"
+    size = "at most 20,000,000 rows and 600,000,000 values are accepted: split the file"
     monkeypatch.setattr(ParquetFile, "read", lambda *_: pytest.fail("read"))
     none = pa.nulls(20_000_001)
     pq.write_table(pa.table({"index": none}), path)
-    with pytest.raises(InputError, match=f"t.parquet has 20000001 rows and 1 columns; {size}"):
+    with pytest.raises(InputError, match=f"t.parquet has 20,000,001 rows and 1 columns; {size}"):
         open_table(path)
     wide = {f"c{number}": none[:-1] for number in range(31)}
     pq.write_table(pa.table(wide, metadata={"rebench.benchmark": "{}"}), path)
-    with pytest.raises(InputError, match=f"t.parquet has 20000000 rows and 31 columns; {size}"):
+    with pytest.raises(InputError, match=f"t.parquet has 20,000,000 rows and 31 columns; {size}"):
         open_table(path)
 
 
