@@ -13,7 +13,7 @@ import typer
 from rebench.cli import options
 from rebench.cli.groups import App
 from rebench.cli.output import print_facts, print_rows, progress, say, warn
-from rebench.errors import InputError
+from rebench.errors import InputError, UnknownNameError
 from rebench.nats.catalogue import PUBLISHED, SURFACES, fetchable
 
 __all__ = ["app", "export"]
@@ -22,20 +22,31 @@ app = App(help="List, import, download and publish tables of accuracies.")
 
 
 @app.command("list")
-def list_tables(as_json: options.AsJson = False) -> None:
-    """List the tables that come with rebench, and the source of each.
+def list_tables(
+    table: Annotated[
+        str | None,
+        typer.Argument(metavar="TABLE", help="Table whose recipes, source and licence are shown."),
+    ] = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """List the tables that come with rebench, or show the recipes and the source of one.
 
-    Example: rebench table list
+    Example: rebench table list mini
     """
     from rebench.tables.opening import released_tables
 
-    rows = [_about(name, path) for name, path in released_tables().items()]
+    released = released_tables()
+    if table is not None and table not in released:
+        raise UnknownNameError("table", table, released)
+    rows = [_about(name, path) for name, path in released.items() if table in (None, name)]
     if as_json or not rows:
         print_rows(rows, as_json=as_json, title="released tables")
-        return
-    for row in rows:
-        title = f"released table {row.pop('name')}"
-        print_facts({name: value for name, value in row.items() if value}, title=title)
+    elif table is None:
+        shown = [{"name": row["name"], "contents": row["title"]} for row in rows]
+        print_rows(shown, as_json=False)
+        say("`rebench table list NAME` shows the recipes, seeds, source and licence of a table.")
+    else:
+        print_facts({name: value for name, value in rows[0].items() if value})
 
 
 @app.command()

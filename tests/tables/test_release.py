@@ -101,9 +101,13 @@ def test_list_says_where_every_table_comes_from(released: Path, capsys):
     told = (row["name"], row["cells"], row["trials"], row["sha256_of_records"])
     assert told == ("mine", len(CELLS), 12, release_of(released).records_sha256)
     assert main(["table", "list"]) == 0
-    shown = capsys.readouterr().out.splitlines()
-    assert shown[0].split() == ["released", "table", "mine"]
-    assert shown[1].split() == ["title", "three", "cells"]
+    shown = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert shown[:2] == [["name", "contents"], ["mine", "three", "cells"]]
+    assert main(["table", "list", "mine"]) == 0
+    shown = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert shown[:2] == [["name", "mine"], ["title", "three", "cells"]]
+    assert main(["table", "list", "yours"]) == 2
+    assert "unknown table 'yours'; valid: mine" in capsys.readouterr().err
 
 
 def test_release_command_does_not_overwrite(released: Path, tmp_path: Path, capsys):
