@@ -99,7 +99,12 @@ def _checked(function: Callable[..., Any]) -> Callable[..., Any]:
 def _hold(name: str, value: Any, rule: _Rule | None) -> None:
     """Refuse a value that its rule does not allow."""
     if rule is not None and type(value) not in rule.types and not rule.allows(value):
-        raise InputError(f"{name} must be {rule.said}, got {reprlib.repr(value)}")
+        text = reprlib.repr(value)
+        got = f"a {type(value).__name__}" if "\n" in text else text  # such as a DataFrame
+        kinds = {type(each).__name__ for each in (value if isinstance(value, list) else [value])}
+        framed = "a Table" in rule.said and kinds & {"DataFrame", "Series"}
+        hint = "; rebench.Table.from_frame makes a Table of a DataFrame" if framed else ""
+        raise InputError(f"{name} must be {rule.said}, got {got}{hint}")
 
 
 def _hint(function: Callable[..., Any], name: str) -> Any:

@@ -69,6 +69,14 @@ BUDGET = {"evaluations": 2}
         (lambda t: t.means(split=3), "split must be a text or None, got 3"),
         (lambda t: t.frame(dataset=3), "dataset must be a text or None, got 3"),
         (lambda _: tables.Table.from_frame(3), "frame must be a DataFrame, got 3"),
+        (
+            lambda t: tables.Table.from_frame(t.frame()["accuracy"]),
+            "must be a DataFrame, got a Series$",
+        ),
+        (
+            lambda t: search.compare([t, t.frame()]),
+            r"got \[.*\]; rebench.Table.from_frame makes a Table of a DataFrame$",
+        ),
         (lambda _: tables.write_table("x", 3, name="x", origin="given"), "path must be a Path"),
         (lambda t: search.compare(t, "rea"), "algorithms must be a list, each a text, got 'rea'"),
         (lambda t: search.compare(t, budget=3), "budget must be a Budget or None, got 3"),

@@ -105,7 +105,10 @@ def _suggested(frame: pd.DataFrame, missing: list[str]) -> str:
         if {"index", "accuracy"} & set(missing):
             return ""
         given = "".join(f" --{name} {_EXAMPLES[name]}" for name in missing if name in _EXAMPLES)
-        return f". `rebench table ingest FILE{given} --out OUT.parquet` adds them"
+        return (
+            f". `rebench table ingest FILE{given} --out OUT.parquet` adds them. In Python, add the "
+            "columns to the frame, or give rebench.Table.from_frame these values"
+        )
     pairs = ",".join(f"{ours}={theirs}" for ours, theirs in likely.items())
     known = {*likely, "seed", "split"}
     constants = "".join(f" --{name} {_EXAMPLES[name]}" for name in missing if name not in known)
