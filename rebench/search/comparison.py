@@ -142,9 +142,11 @@ class Comparison(Drawable):
     def ranks(self) -> pd.DataFrame:
         """Return a row for each algorithm, the best first.
 
-        Columns: `algorithm`, `average_rank` (1 is best), and two values for all algorithms:
-        `critical_difference` (Nemenyi, 5 %; a smaller difference of ranks is not significant) and
-        `friedman_p` (p-value of the hypothesis that all have equal ranks).
+        The algorithms are ranked within each repeat. Columns: `algorithm`, `average_rank` (1 is
+        best), and two values for all algorithms: `critical_difference` (Nemenyi, 5 %; a smaller
+        difference of ranks is not significant) and `friedman_p` (p-value of the hypothesis that
+        all have equal ranks). Repeats are independent, so `wins` detects smaller differences: it
+        compares each run of one algorithm with all runs of the other.
         """
         blocks, algorithms = self.finals.shape
         average = self.repeat_ranks.mean(axis=0)
