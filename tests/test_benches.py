@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from made_records import make_record, write_records
 from support import PROJECT, python
 
 SCRIPTS = {path.stem: path for path in PROJECT.glob("scripts/bench/*.py")}
@@ -41,7 +42,7 @@ ON_IMAGES = {
 # Scripts that are not run here: they have separate tests, need other programs, or take days.
 ELSEWHERE = {
     "calibration", "chaos", "coordinates", "jpeg_cost", "launch", "learning", "originals",
-    "published", "search_orders",
+    "published", "retrained", "search_orders",
 }  # fmt: skip
 SHARED = {"reference_loop", "results_file", "stale"}
 
@@ -73,6 +74,21 @@ def test_benchmark_on_images_runs(name: str, real_data: Path):
     asked = {"proxies": ["--benchmark", str(real_data / "nb201" / "nb201-200epochs-mean.csv"),
                          "--data-root", str(real_data / "cifar10-mini")]}  # fmt: skip
     run(name, *ON_IMAGES[name], *asked.get(name, ()))
+
+
+def test_trials_of_two_runs_are_compared_by_their_ids(tmp_path: Path):
+    one, other = tmp_path / "one", tmp_path / "other"
+    for run_folder, accuracy in ((one, 50.0), (other, 52.0)):
+        equal = make_record(cell=11, dirty=False)
+        changed = make_record(cell=12, accuracy=accuracy, dirty=True)
+        write_records(run_folder, "w", equal, changed)
+    write_records(other, "x", make_record(cell=13))
+    shown = run("retrained", str(one), str(other)).splitlines()
+    rows = [line.split() for line in shown if line.split()[0] in ("False", "True")]
+    assert rows == [
+        ["False", "1", "1", "1", "0", "0", "0"],
+        ["True", "1", "0", "1", "2", "2", "0"],
+    ]
 
 
 @pytest.mark.slow

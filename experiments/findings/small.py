@@ -23,10 +23,11 @@ from experiments.laws.base_lr import BaseRate, choose
 from experiments.laws.estimate import fit_exponent
 from experiments.laws.speed import scaled, speed_frame
 from experiments.surface.decided import (
-    BEST,
     PLANS,
     RELEASED,
+    SAMPLES,
     decide,
+    of_classes,
     published_accuracy,
     published_taus,
     stratified,
@@ -63,6 +64,7 @@ __all__ = [
     "published",
     "published_of",
     "spread",
+    "tau_of_networks",
     "top_ten",
 ]
 
@@ -108,8 +110,8 @@ def _runs(
     runs = read_accuracies(rows, dataset=_DATASET, recipe=recipe)
     if cells == "upper half":
         return runs.take(upper_half(published()[runs.cells].to_numpy()))
-    if cells == "best 5 %":
-        return runs.take(published()[runs.cells].to_numpy() >= published().quantile(BEST))
+    if cells in SAMPLES:
+        return runs.take(np.isin(runs.cells, SAMPLES[cells](published())))
     return runs
 
 
@@ -184,7 +186,8 @@ def change(
         first: a recipe.
         second: another recipe.
         seeds: the seeds to use; if empty, all seeds.
-        cells: `all`, `upper half` or `best 5 %` by published accuracy, or `of TABLE`.
+        cells: `all`, `upper half` by published accuracy, `of TABLE`, or a key of
+            `decided.SAMPLES`.
         epoch: the epoch of the curves; the end of training if None.
         top: the K of the top K % of the cells, selected by one of the two compared runs.
         level: coverage of the interval over cells.
@@ -198,6 +201,27 @@ def change(
     named = (before.seeds, after.seeds)
     agreed = between_seeds(before.runs, after.runs, sample, [top], seeds=named)
     return Change(paired, agreed, level)
+
+
+@functools.cache
+def tau_of_networks(table: str, first: str, second: str, seed: int) -> Estimate:
+    """Return tau over all networks of a table between two recipes with the same seed.
+
+    Args:
+        table: name of a released table with one cell of each network.
+        first: a recipe, or `published`: the mean published accuracy of the equal cells.
+        second: another recipe.
+        seed: the seed of both recipes.
+    """
+    of_second = _runs(table, second, seeds=(seed,))
+    if first == "published":
+        final = of_classes(published())[of_second.cells].to_numpy()
+    else:
+        of_first = _runs(table, first, seeds=(seed,))
+        final = of_first.take(np.isin(of_first.cells, of_second.cells)).runs[:, 0]
+    cells = np.arange(len(final))
+    draws = np.random.default_rng(0).choice(cells, (DRAWS, len(cells)))
+    return Estimate.of(published_taus(of_second.runs, final, np.vstack([cells, draws])))
 
 
 def change_of_drop(one: Change, other: Change) -> Estimate:

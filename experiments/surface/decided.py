@@ -37,8 +37,11 @@ from rebench.tables.opening import open_table, read_rows
 __all__ = [
     "PLANS",
     "RELEASED",
+    "SAMPLES",
     "Prediction",
     "decide",
+    "of_classes",
+    "order_of_algorithms",
     "published_accuracy",
     "published_taus",
     "stratified",
@@ -163,6 +166,12 @@ def published_accuracy() -> pd.Series[float]:
     return open_table("nb201").means("cifar10", "ori-test", 200)
 
 
+def of_classes(published: pd.Series[float]) -> pd.Series[float]:
+    """Return the mean published accuracy of each class of equal networks, by smallest index."""
+    means: pd.Series[float] = published.groupby(pd.Series(functional_classes("strict"))).mean()
+    return means
+
+
 def sweeps_of(plan: str) -> tuple[str, ...]:
     """Return the names of the sweeps that a plan needs."""
     named = [sweep for line in PLANS[plan] for sweep in line.sweeps]
@@ -230,10 +239,15 @@ def _random_500(published: pd.Series[float]) -> list[int]:
 
 def _upper_half_of_them(published: pd.Series[float]) -> list[int]:
     """Return the classes among the 500 that are in the best half of all classes with a path."""
-    drawn = draw_plan_f(published)
-    of_class = published.groupby(pd.Series(functional_classes("strict"))).mean()
+    drawn, of_class = draw_plan_f(published), of_classes(published)
     median = of_class[drawn["mini-all"]].median()
     return [cell for cell in drawn["random 500"] if of_class[cell] >= median]
+
+
+def _best_tenth(published: pd.Series[float]) -> list[int]:
+    """Return the published best tenth of the classes with a path."""
+    accuracy = of_classes(published)[draw_plan_f(published)["mini-all"]]
+    return accuracy.nlargest(round(len(accuracy) / 10)).index.tolist()
 
 
 def _best_30_published(published: pd.Series[float]) -> list[int]:
@@ -245,6 +259,7 @@ def _best_30_published(published: pd.Series[float]) -> list[int]:
 SAMPLES: Final[Mapping[str, Callable[[pd.Series[float]], list[int]]]] = {
     "random 500": _random_500,
     "upper half of them": _upper_half_of_them,
+    "best tenth": _best_tenth,
     "best 30 published": _best_30_published,
     _BEST_5: lambda published: published.index[published >= published.quantile(BEST)].tolist(),
 }
@@ -310,7 +325,9 @@ def order_of_algorithms(table: str, *, repeats: int = 60, reruns: int = 10) -> d
     recipes = [f"{table}@fixed", f"{table}@topology"]
     found = rebench.search.compare(recipes, repeats=repeats, reruns=reruns).agreement
     swaps = [] if found is None else found.swaps.to_dict("records")
-    return {"number": "F3.3", "swaps": swaps, "verdict": "fails" if swaps else "holds"}
+    tau = None if found is None else found.tau
+    verdict = "fails" if swaps else "holds"
+    return {"number": "F3.3", "tau": tau, "swaps": swaps, "verdict": verdict}
 
 
 def line(row: Mapping[str, Any]) -> str:

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from cells.classes import functional_classes
 from experiments.findings import small
 from rebench.tables.opening import read_rows
 
@@ -160,6 +161,17 @@ def test_rank_sum_adds_the_ranks_of_its_parts():
         ]
     )
     assert small.prediction("mini-proxy", "fixed + cubed-depths").value == pytest.approx(expected)
+
+
+def test_tau_of_networks_is_kendalls_tau_of_the_shared_cells():
+    first, second = (runs_of("mini", recipe)[777] for recipe in ("fixed", "topology"))
+    found = small.tau_of_networks("mini", "fixed", "topology", 777)
+    assert found.value == pytest.approx(stats.kendalltau(first, second).statistic)
+    assert found.low < found.value < found.high
+    classes = pd.Series(functional_classes("strict"))
+    final = small.published().groupby(classes).mean()[second.index]
+    found = small.tau_of_networks("mini", "published", "topology", 777)
+    assert found.value == pytest.approx(stats.kendalltau(final, second).statistic)
 
 
 def test_top_ten_is_of_single_runs():
