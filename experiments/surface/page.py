@@ -53,6 +53,7 @@ def write_surface(answers: SurfaceAnswers, name: str, folder: Path) -> Written:
         )
         return [
             Heading("Learning rates: what does a cell gain from its own rate?", 1),
+            Text([entries(__file__, "page.toml")["introduction"]]),
             *surface_blocks(answers, figures),
             Heading("How to compute this page again", 3),
             Code(again),
@@ -81,6 +82,13 @@ def surface_blocks(answers: SurfaceAnswers, figures: Path) -> list[Block]:
 
 def _findings(answers: SurfaceAnswers) -> Iterator[Callout]:
     """Return each answer as a sentence with its interval."""
+    for row in _of_all_cells(answers.gains):
+        if row["of"] == "own best rate":
+            yield Callout(
+                f"Gain of the cells' own best rates over {row['over']}",
+                f"{_points(row, 'gain', ' on average')}.",
+                row["gain_low"] > 0,
+            )
     # Recipes with other parameters than their defaults were trained for another question.
     recipes = [row for row in _of_all_cells(answers.direct_reranking) if "(" not in row["recipe"]]
     if recipes:
@@ -93,13 +101,6 @@ def _findings(answers: SurfaceAnswers) -> Iterator[Callout]:
             f"by {_points(its, 'gain')}.",
             most["most_low"] > 0,
         )
-    for row in _of_all_cells(answers.gains):
-        if row["of"] == "own best rate":
-            yield Callout(
-                f"Gain of the cells' own best rates over {row['over']}",
-                f"{_points(row, 'gain', ' on average')}.",
-                row["gain_low"] > 0,
-            )
     if len(answers.single_rates):
         most = max(_records(answers.single_rates), key=itemgetter("drop"))
         yield Callout(

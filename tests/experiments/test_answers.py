@@ -176,8 +176,8 @@ def test_findings_name_the_largest_change_and_the_largest_gain():
     turned = direct.assign(recipe="one-step", accuracy=100 - direct["accuracy"])
     answers = ask_surface(pd.concat([table, shifted, turned]), draws=50)
     said = [(found.label, found.text) for found in _findings(answers)]
-    label, text = said[0]
-    assert label.endswith("of 2 recipes with default settings: one-step")
+    assert said[0][0].startswith("Gain of the cells' own best rates"), "the question of the page"
+    [text] = [text for label, text in said if label.endswith("with default settings: one-step")]
     changed = answers.direct.set_index("recipe").loc["one-step", "gain"]
     assert f"Accuracies change by {changed:+.2f} points" in text
     far = answers.single_rates.set_index("rate")["drop"].idxmax()
