@@ -468,6 +468,28 @@ def test_live_jobs_are_cancelled_and_no_others(spec):
         cancel_jobs(Run.open(run), ["101_1"])
 
 
+def test_jobs_of_a_colleague_are_named_after_the_own_jobs_were_cancelled(
+    spec, stand_in, monkeypatch
+):
+    (spec.parent / "slurm/queue").write_text("")
+    monkeypatch.setenv("LOGNAME", "ada")
+    run = _submit(spec).run
+    name = _name(run)
+    lines = [f"101_{at}|PENDING|None|{name}||0:00|x" for at in range(2)]
+    (spec.parent / "slurm/queue").write_text("\n".join(lines))
+    monkeypatch.setattr(commands, "_PIECE", 1)
+    denied = "scancel: error: Kill job error on job id $1: Access/permission denied"
+    stand_in("scancel", f'echo $1 >> $here/asked; [ $1 = 101_1 ] || (echo "{denied}" >&2; exit 1)')
+    monkeypatch.setenv("LOGNAME", "eve")
+    with pytest.raises(ClusterError) as refused:
+        cancel_jobs(Run.open(run))
+    assert str(refused.value) == (
+        denied.replace("$1", "101_0")
+        + ". Only ada can cancel the jobs of ada; your jobs got the request"
+    )
+    assert (spec.parent / "slurm/asked").read_text().split() == ["101_0", "101_1"]
+
+
 # Answers
 
 

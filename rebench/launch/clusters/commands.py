@@ -105,10 +105,15 @@ def ended_states(jobs: Sequence[str]) -> dict[str, str]:
     return {job: states[line] for job, line in shared.items() if line in states} | states
 
 
-def cancel(jobs: Sequence[str], clusters: str = "") -> None:
-    """Cancel jobs."""
+def cancel(jobs: Sequence[str], clusters: str = "") -> list[str]:
+    """Cancel jobs; return the messages of refusals, after which the other jobs are cancelled."""
+    refusals = []
     for some in _in_pieces(jobs):
-        ask("scancel", *some, clusters=clusters)
+        try:
+            ask("scancel", *some, clusters=clusters)
+        except ClusterError as error:  # noqa: PERF203 - the other jobs are still cancelled
+            refusals.append(str(error))
+    return refusals
 
 
 def _in_pieces(jobs: Sequence[str]) -> Iterator[Sequence[str]]:

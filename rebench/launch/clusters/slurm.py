@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import getpass
 import io
 import os
 import re
@@ -145,8 +146,17 @@ class Slurm(Cluster):
     def cancel(self, jobs: Sequence[JobView]) -> list[str]:
         """Cancel jobs with scancel: one command for each cluster that SLURM manages."""
         known = [job for job in jobs if job.state.name != "UNKNOWN"]
-        for clusters in {job.clusters for job in known}:
-            commands.cancel([job.job for job in known if job.clusters == clusters], clusters)
+        refusals = [
+            refusal
+            for clusters in {job.clusters for job in known}
+            for refusal in commands.cancel(
+                [job.job for job in known if job.clusters == clusters], clusters
+            )
+        ]
+        if refusals:
+            others = ", ".join(sorted({job.owner for job in known} - {"", getpass.getuser()}))
+            denied = f". Only {others} can cancel the jobs of {others}; your jobs got the request"
+            raise ClusterError(refusals[-1] + denied * ("denied" in refusals[-1] and others != ""))
         return [job.job for job in known]
 
     def worker_lives(self, run: Path, me: Holder, holder: Holder) -> bool:  # noqa: ARG002
