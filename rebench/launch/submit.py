@@ -169,7 +169,8 @@ class _Sending:
             # A submission that was refused or declined leaves the stored sweep as it is.
             run.write_sweep(self.spec, self.trials)
             commit, dirty = source_commit()
-            intent = decision.intent.model_copy(update={"commit": commit, "dirty": dirty})
+            known = {"commit": commit, "dirty": dirty, "run": run.folder}
+            intent = decision.intent.model_copy(update=known)
             mine.write_intent(intent)
             live = any(job.live and job.cluster == self.order.cluster for job in state.jobs)
             jobs, trials, refusal = self._send_arrays(mine, intent, decision, live=live)

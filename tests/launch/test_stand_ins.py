@@ -239,6 +239,44 @@ def test_job_whose_submitter_died_is_found_by_its_name(spec):
 # States of submitted jobs
 
 
+def test_jobs_of_a_moved_run_are_told_of_and_do_not_speak_against_their_node(spec):
+    run = _submit(spec).run
+    moved = run.rename(run.with_name("moved"))
+    queue, name = spec.parent / "slurm/queue", _name(moved)
+    queue.write_text("\n".join(f"101_{at}|PENDING|None|{name}||0:00|x" for at in range(6)))
+    (warning,) = rebench.status(moved).warnings
+    assert warning == (
+        f"{moved.absolute()} was moved, but 6 jobs look for it in its old place: they will fail."
+        " Move it back, or cancel them and submit again"
+    )
+    (link := run).symlink_to(moved)
+    assert rebench.status(moved).warnings == ()
+    link.unlink()
+    queue.write_text("\n".join(f"101_{at}|FAILED|x|{name}|n1|0:01|{at}" for at in range(6)))
+    told: list[str] = []
+    assert rebench.submit(moved, tell=told.append).sent == 6
+    assert told == []
+    assert rebench.status(moved).warnings == ()
+
+
+def test_queue_is_asked_about_own_jobs_only_if_this_user_sent_all_of_them(
+    spec, stand_in, monkeypatch
+):
+    run = _submit(spec).run
+    stand_in("squeue", 'echo "$*" > $here/asked')
+    user = os.geteuid() or 65534  # root asks about all: it can send jobs for other users
+    if os.geteuid() == 0:
+        os.chown(run / "submissions/0001", user, -1)
+    asked = []
+    for me in (user, user + 1):
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "geteuid", lambda me=me: me)
+            rebench.status(run)
+        asked.append((spec.parent / "slurm/asked").read_text())
+    assert f" -u {user} " in asked[0]
+    assert " -u " not in asked[1]
+
+
 def test_jobs_of_a_cluster_that_is_not_known_here_are_those_of_a_machine(spec):
     """The cluster's name may come from a later version of `rebench`."""
     run = _submit(spec).run

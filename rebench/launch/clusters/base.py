@@ -65,6 +65,8 @@ class JobView:
     """The folder that contains the job's log."""
     sent_file: Path
     is_sent: bool = True
+    astray: bool = False
+    """Whether the run is no longer in the folder in which the job looks for it."""
     owner: str = ""
     """The user who submitted the job; empty if unknown."""
     state: JobState = NOT_SENT
