@@ -74,12 +74,19 @@ class State:
         return {job.job for job in self.jobs if not job.astray} - trained
 
 
-def read_state(run: Run, tell: Tell = unheard, *, by_files: bool = False) -> State:
+def read_state(
+    run: Run,
+    tell: Tell = unheard,
+    *,
+    by_files: bool = False,
+    finished: FinishedTrials | None = None,
+) -> State:
     """Return the state of a run, from its files and the queue.
 
-    If the queue does not answer, the state is read `by_files` only, or ClusterError is raised.
+    If the queue does not answer, the state is read `by_files` only, or ClusterError is raised. Of
+    records that are `finished` already, only new ones are read.
     """
-    finished = FinishedTrials(run.folder).refresh()
+    finished = (finished or FinishedTrials(run.folder)).refresh()
     try:
         jobs = jobs_of(run, tell, done=finished.trials)
     except ClusterError as error:

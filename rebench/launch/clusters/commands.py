@@ -63,9 +63,14 @@ class Node(NamedTuple):
     up: bool
 
 
-def queued_jobs(prefix: str, clusters: str = "") -> list[QueuedJob]:
-    """Return the jobs whose names begin with `prefix`, ended jobs too while SLURM knows them."""
-    shown = ask("squeue", "-h", "-r", "-t", "all", "-o", "%i|%T|%r|%j|%N|%M|%e", clusters=clusters)
+def queued_jobs(prefix: str, clusters: str = "", *, own: bool = False) -> list[QueuedJob]:
+    """Return the jobs whose names begin with `prefix`, ended jobs too while SLURM knows them.
+
+    With `own`, SLURM is asked about jobs of this user only.
+    """
+    whose = ["-u", str(os.geteuid())] if own else []
+    wanted = ["-t", "all", *whose, "-o", "%i|%T|%r|%j|%N|%M|%e"]
+    shown = ask("squeue", "-h", "-r", *wanted, clusters=clusters)
     # The name of another user's job may contain any text, "|" too.
     jobs = [QueuedJob(*line.split("|")) for line in shown.splitlines() if line.count("|") == 6]
     return [job for job in jobs if job.name.startswith(prefix)]

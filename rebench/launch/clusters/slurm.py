@@ -128,10 +128,12 @@ class Slurm(Cluster):
     ) -> list[JobView]:
         """Return the jobs with their states, from the queue, accounting and the logs."""
         names = {job.clusters for job in jobs} if ask else set()
+        # The queue of all users can be long.
+        own = all(_is_mine(folder) for folder in {job.sent_file.parent for job in jobs})
         queue = {
             (queued.name, int(queued.job.partition("_")[2] or 0)): queued
             for clusters in names
-            for queued in commands.queued_jobs(run.job_prefix, clusters)
+            for queued in commands.queued_jobs(run.job_prefix, clusters, own=own)
         }
         hides = functools.cache(commands.hides_jobs_of)
         seen = []
@@ -183,6 +185,16 @@ class Slurm(Cluster):
             # Another process of the job requeued it first; SLURM lets this process finish.
             if alone or commands.job_state(job) == "RUNNING":
                 raise
+
+
+def _is_mine(submission: Path) -> bool:
+    """Return whether this user made the folder of a submission, and so owns its jobs.
+
+    Root can submit jobs for others (`sbatch --uid`).
+    """
+    with contextlib.suppress(OSError):
+        return submission.stat().st_uid == os.geteuid() != 0
+    return False
 
 
 def _submit(array: Array, folder: Path) -> list[Any]:
