@@ -354,6 +354,9 @@ def collect(
     if len(made.environments) > 1:
         changed = "the code or its environment changed during the run (column `environment`)"
         warn(f"{changed}: {'; '.join(made.environments)}")
+    if len(made.devices) > 1:
+        rounding = "trials ran on different devices (column `device`), which round differently"
+        warn(f"{rounding}: {'; '.join(made.devices)}")
     row = {
         "trials": made.trials,
         "missing": made.missing,
@@ -407,6 +410,8 @@ def _print_reasons(status: Status) -> None:
         )
     if any(trial.state == "lost" for trial in troubles):
         typer.echo("\n`rebench submit RUN` submits lost trials again")
+    if any("memory" in trial.reason for trial in troubles if trial.state == "lost"):
+        typer.echo("\n`rebench submit RUN --set slurm.mem_gb=GB` gives the jobs GB of memory")
     if any(trial.state == "failed" for trial in troubles):
         typer.echo("\n`rebench submit RUN --retry-failed` submits failed trials again")
 

@@ -93,6 +93,8 @@ class Intent(Kept):
 
     cluster: str
     spec_hash: str
+    # The folder in which the jobs look for the run; None in old files.
+    run: Path | None = None
     options: SlurmOptions = SlurmOptions()
     train: TrainOptions = TrainOptions()
     # The run with the networks from which the trials start.

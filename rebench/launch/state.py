@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from rebench.errors import ClusterError, UnknownNameError
 from rebench.launch.clusters import Array, JobView, recorded
@@ -70,15 +71,22 @@ class State:
             # A worker that ended without a note had begun to train if it reported epochs.
             if (report.epochs or report.note) and not report.note.startswith("stopped")
         }
-        return {job.job for job in self.jobs} - trained
+        return {job.job for job in self.jobs if not job.astray} - trained
 
 
-def read_state(run: Run, tell: Tell = unheard, *, by_files: bool = False) -> State:
+def read_state(
+    run: Run,
+    tell: Tell = unheard,
+    *,
+    by_files: bool = False,
+    finished: FinishedTrials | None = None,
+) -> State:
     """Return the state of a run, from its files and the queue.
 
-    If the queue does not answer, the state is read `by_files` only, or ClusterError is raised.
+    If the queue does not answer, the state is read `by_files` only, or ClusterError is raised. Of
+    records that are `finished` already, only new ones are read.
     """
-    finished = FinishedTrials(run.folder).refresh()
+    finished = (finished or FinishedTrials(run.folder)).refresh()
     try:
         jobs = jobs_of(run, tell, done=finished.trials)
     except ClusterError as error:
@@ -127,12 +135,18 @@ def jobs_of(
         seen = recorded(name).states(run, views, ask=ask_queue, done=done, tell=tell)
         for at, job in zip(own, seen, strict=True):
             jobs[at] = job
+    if astray := sum(job.astray and job.live for job in jobs):
+        tell(
+            f"{run.folder} was moved, but {astray} jobs look for it in its old place: they will"
+            " fail. Move it back, or cancel them and submit again"
+        )
     return jobs
 
 
 def _jobs_of_submission(one: Submission, intent: Intent, tell: Tell) -> list[JobView]:
     """Return the jobs of a submission from the journal, without their states."""
-    owner, jobs = one.owner(), []
+    owner, jobs = one.owner(), list[JobView]()
+    astray = intent.run is not None and not _is_same(intent.run, one.run)
     for number, chunk in enumerate(intent.chunks):
         sent = one.sent(number, tell, tasks=len(chunk.jobs))
         clusters = intent.options_of(chunk).clusters or ""
@@ -150,11 +164,19 @@ def _jobs_of_submission(one: Submission, intent: Intent, tell: Tell) -> list[Job
                 folder=one.logs,
                 sent_file=one.sent_file(number),
                 is_sent=sent is not None,
+                astray=astray,
                 owner=owner.user if owner else "",
             )
             for task, spec in enumerate(chunk.jobs)
         ]
     return jobs
+
+
+def _is_same(path: Path, folder: Path) -> bool:
+    try:
+        return path.samefile(folder)
+    except (OSError, ValueError):  # gone, or a path with NUL
+        return False
 
 
 def array_of(submission: Submission, intent: Intent, number: int) -> Array:

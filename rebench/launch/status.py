@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
 from rebench.arguments import checked
-from rebench.errors import ClusterError
+from rebench.errors import ClusterError, StoreError
 from rebench.launch.clusters import JobView
 from rebench.launch.state import read_state
+from rebench.runs import FinishedTrials
 from rebench.runs.folder import Run, Tell, unheard
 
 if TYPE_CHECKING:
@@ -76,9 +77,14 @@ class Status:
 @checked
 def status(run: str | Path) -> Status:
     """Return the state of every trial of a run. A queue that does not answer is a warning."""
-    opened = Run.open(Path(run))
+    return _status(Path(run))
+
+
+def _status(run: Path, finished: FinishedTrials | None = None) -> Status:
+    """Return the state of every trial; of records that are `finished`, only new ones are read."""
+    opened = Run.open(run)
     warnings: list[str] = []
-    state = read_state(opened, warnings.append, by_files=True)
+    state = read_state(opened, warnings.append, by_files=True, finished=finished)
     warnings += opened.troubles()
     types = {one: job.type_name for job in state.jobs if job.type_name for one in job.trials}
     training = {(one.holder.job, key): one for one in state.reports for key in one.trials}
@@ -151,9 +157,14 @@ def follow(
     none is left; ClusterError is raised if submissions repeatedly finish no trial or are refused.
     """
     next_s, fullest = 0.0, math.inf
-    finished, fruitless, refused = -1, 0, 0
+    before, fruitless, refused = -1, 0, 0
+    finished = FinishedTrials(run.folder)
     while True:
-        latest = status(run.folder)
+        latest = _status(run.folder, finished)
+        if latest.is_over:
+            # Read all records again: a user may have changed or set aside some of them.
+            finished = FinishedTrials(run.folder)
+            latest = _status(run.folder, finished)
         look(latest)
         counts, live = latest.counts, sum(job.live for job in latest.jobs)
         if send is None or not counts["lost"] + counts["pending"]:
@@ -161,9 +172,9 @@ def follow(
                 return latest
         elif time.monotonic() >= next_s and live <= fullest:
             if latest.is_over:
-                before = finished
-                finished = counts["done"] + counts["diverged"] + counts["failed"]
-                fruitless = fruitless + 1 if finished == before else 0
+                ended = counts["done"] + counts["diverged"] + counts["failed"]
+                fruitless = fruitless + 1 if ended == before else 0
+                before = ended
                 if fruitless == _FRUITLESS:
                     lost = (one for one in latest.trials.values() if one.state == "lost")
                     reasons = "; ".join(sorted({one.reason for one in lost})[:3])
@@ -178,7 +189,7 @@ def follow(
                 # submission.
                 fullest = most - max(1, most // 10) if done.waiting else math.inf
                 tell(f"sent {done.sent} trials in {len(done.jobs)} jobs; {done.waiting} wait")
-            except ClusterError as error:
+            except (ClusterError, StoreError) as error:  # a full disk, for example
                 refused += 1
                 if refused == _REFUSALS:
                     raise

@@ -10,13 +10,13 @@ import itertools
 import pytest
 from made_records import make_record, make_run, write_records
 
-from rebench.errors import ClusterError
+from rebench.errors import ClusterError, StoreError
 from rebench.launch import status as looking
 from rebench.launch.journal import Chunk, Intent, Journal, Sent
 from rebench.launch.liveness import Reporter
 from rebench.launch.status import follow
 from rebench.launch.submit import Submitted
-from rebench.runs import Failure, Run, ShardWriter, now
+from rebench.runs import Failure, Run, ShardWriter, now, results
 from rebench.runs.claims import Holder, mark_of, this_process
 
 RECORDS = [make_record(seed=seed) for seed in range(24)]
@@ -115,7 +115,8 @@ def test_submission_that_finishes_a_trial_counts_those_that_do_not_from_the_star
     assert last.train_hours == 4 * 1.5 / 3600
 
 
-def test_refusals_end_it_when_there_were_twelve_in_a_row(tmp_path, clock):
+@pytest.mark.parametrize("kind", [ClusterError, StoreError])
+def test_refusals_end_it_when_there_were_twelve_in_a_row(tmp_path, clock, kind):
     """One job lives all the time. Pauses grow to 15 minutes; an accepted submission resets them."""
     run = make_run(tmp_path, RECORDS[:2])
     _hold(run, 1)
@@ -125,9 +126,9 @@ def test_refusals_end_it_when_there_were_twelve_in_a_row(tmp_path, clock):
         sends.append(clock.now)
         if len(sends) == 12:
             return _sent()
-        raise ClusterError(f"no {len(sends)}")
+        raise kind(f"no {len(sends)}")
 
-    with pytest.raises(ClusterError, match=r"^no 24$"):
+    with pytest.raises(kind, match=r"^no 24$"):
         follow(run, lambda _: None, every_s=50, send=send, tell=told.append)
     pauses = [after - before for before, after in itertools.pairwise(sends)]
     assert pauses == [600, *[900] * 10, 300, 600, *[900] * 10]
@@ -183,6 +184,29 @@ def test_it_ends_when_nothing_runs_or_waits_and_nothing_is_left_to_send(
     assert len(looks) == (6 if resubmitting else 4)
     assert clock.now == 7 * (len(looks) - 1)
     assert last.counts["done"] == 1 + resubmitting
+
+
+def test_records_are_read_once_and_all_of_them_again_at_the_end(tmp_path, clock, monkeypatch):
+    run = make_run(tmp_path, RECORDS[:4])
+    _hold(run, 4)
+    write_records(tmp_path, "a", *RECORDS[:2])
+    read, looks = [], []
+    real = results.read_record
+    monkeypatch.setattr(results, "read_record", lambda *a, **how: read.append(1) or real(*a, **how))
+
+    def look(latest) -> None:
+        looks.append((len(read), latest.counts["done"]))
+        if len(looks) == 2:
+            write_records(tmp_path, "b", *RECORDS[1:3])
+        if len(looks) == 3:
+            (tmp_path / "results" / "a.0.jsonl").unlink()
+            _end(run, 0)
+            _end(run, 3)
+
+    last = follow(run, look, every_s=7)
+    # The second record of a trial is compared with the first: both are read again.
+    assert looks == [(2, 2), (2, 2), (6, 3), (8, 2)]
+    assert last.counts["lost"] == 2
 
 
 def test_trial_that_runs_shows_how_far_its_worker_is_and_later_how_that_ended(tmp_path):

@@ -20,6 +20,7 @@ import pytest
 from made_records import make_record, write_records
 
 import rebench
+from rebench.cli import main
 from rebench.errors import ClusterError, InputError
 from rebench.launch.clusters import cluster, commands, recorded
 from rebench.launch.expansion import expand_spec
@@ -239,6 +240,44 @@ def test_job_whose_submitter_died_is_found_by_its_name(spec):
 # States of submitted jobs
 
 
+def test_jobs_of_a_moved_run_are_told_of_and_do_not_speak_against_their_node(spec):
+    run = _submit(spec).run
+    moved = run.rename(run.with_name("moved"))
+    queue, name = spec.parent / "slurm/queue", _name(moved)
+    queue.write_text("\n".join(f"101_{at}|PENDING|None|{name}||0:00|x" for at in range(6)))
+    (warning,) = rebench.status(moved).warnings
+    assert warning == (
+        f"{moved.absolute()} was moved, but 6 jobs look for it in its old place: they will fail."
+        " Move it back, or cancel them and submit again"
+    )
+    (link := run).symlink_to(moved)
+    assert rebench.status(moved).warnings == ()
+    link.unlink()
+    queue.write_text("\n".join(f"101_{at}|FAILED|x|{name}|n1|0:01|{at}" for at in range(6)))
+    told: list[str] = []
+    assert rebench.submit(moved, tell=told.append).sent == 6
+    assert told == []
+    assert rebench.status(moved).warnings == ()
+
+
+def test_queue_is_asked_about_own_jobs_only_if_this_user_sent_all_of_them(
+    spec, stand_in, monkeypatch
+):
+    run = _submit(spec).run
+    stand_in("squeue", 'echo "$*" > $here/asked')
+    user = os.geteuid() or 65534  # root asks about all: it can send jobs for other users
+    if os.geteuid() == 0:
+        os.chown(run / "submissions/0001", user, -1)
+    asked = []
+    for me in (user, user + 1):
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "geteuid", lambda me=me: me)
+            rebench.status(run)
+        asked.append((spec.parent / "slurm/asked").read_text())
+    assert f" -u {user} " in asked[0]
+    assert " -u " not in asked[1]
+
+
 def test_jobs_of_a_cluster_that_is_not_known_here_are_those_of_a_machine(spec):
     """The cluster's name may come from a later version of `rebench`."""
     run = _submit(spec).run
@@ -454,6 +493,23 @@ def test_words_in_a_log_tell_that_a_job_took_too_much_memory(spec):
     assert states == ["out_of_memory", "ended", "out_of_memory", "ended", *["out_of_memory"] * 2]
 
 
+def test_status_tells_of_a_killed_process_and_how_jobs_get_more_memory(spec, capsys):
+    run = _submit(spec).run
+    name = _name(run)
+    lines = [f"101_{at}|FAILED|NonZeroExitCode|{name}|n1|0:01|x" for at in range(6)]
+    (spec.parent / "slurm/queue").write_text("\n".join(lines))
+    assert main(["status", str(run)]) == 0
+    remedy = "`rebench submit RUN --set slurm.mem_gb=GB` gives the jobs GB of memory"
+    assert remedy not in capsys.readouterr().out
+    for at in range(6):
+        log = run / f"submissions/0001/logs/101_{at}_0.log"
+        log.write_text("epoch\nsrun: error: n1: task 0: Killed\nsrun: Terminating\n")
+    assert main(["status", str(run)]) == 0
+    told = capsys.readouterr().out
+    assert "6 lost: job failed (a process was killed, often for lack of memory)" in told
+    assert remedy in told
+
+
 def test_live_jobs_are_cancelled_and_no_others(spec):
     run = _submit(spec).run
     name = _name(run)
@@ -466,6 +522,28 @@ def test_live_jobs_are_cancelled_and_no_others(spec):
     assert cancelled.read_text().splitlines() == ["101_0 101_2", "101_2"]
     with pytest.raises(InputError, match="valid: 101_2, 101_0"):
         cancel_jobs(Run.open(run), ["101_1"])
+
+
+def test_jobs_of_a_colleague_are_named_after_the_own_jobs_were_cancelled(
+    spec, stand_in, monkeypatch
+):
+    (spec.parent / "slurm/queue").write_text("")
+    monkeypatch.setenv("LOGNAME", "ada")
+    run = _submit(spec).run
+    name = _name(run)
+    lines = [f"101_{at}|PENDING|None|{name}||0:00|x" for at in range(2)]
+    (spec.parent / "slurm/queue").write_text("\n".join(lines))
+    monkeypatch.setattr(commands, "_PIECE", 1)
+    denied = "scancel: error: Kill job error on job id $1: Access/permission denied"
+    stand_in("scancel", f'echo $1 >> $here/asked; [ $1 = 101_1 ] || (echo "{denied}" >&2; exit 1)')
+    monkeypatch.setenv("LOGNAME", "eve")
+    with pytest.raises(ClusterError) as refused:
+        cancel_jobs(Run.open(run))
+    assert str(refused.value) == (
+        denied.replace("$1", "101_0")
+        + ". Only ada can cancel the jobs of ada; your jobs got the request"
+    )
+    assert (spec.parent / "slurm/asked").read_text().split() == ["101_0", "101_1"]
 
 
 # Answers

@@ -63,9 +63,14 @@ class Node(NamedTuple):
     up: bool
 
 
-def queued_jobs(prefix: str, clusters: str = "") -> list[QueuedJob]:
-    """Return the jobs whose names begin with `prefix`, ended jobs too while SLURM knows them."""
-    shown = ask("squeue", "-h", "-r", "-t", "all", "-o", "%i|%T|%r|%j|%N|%M|%e", clusters=clusters)
+def queued_jobs(prefix: str, clusters: str = "", *, own: bool = False) -> list[QueuedJob]:
+    """Return the jobs whose names begin with `prefix`, ended jobs too while SLURM knows them.
+
+    With `own`, SLURM is asked about jobs of this user only.
+    """
+    whose = ["-u", str(os.geteuid())] if own else []
+    wanted = ["-t", "all", *whose, "-o", "%i|%T|%r|%j|%N|%M|%e"]
+    shown = ask("squeue", "-h", "-r", *wanted, clusters=clusters)
     # The name of another user's job may contain any text, "|" too.
     jobs = [QueuedJob(*line.split("|")) for line in shown.splitlines() if line.count("|") == 6]
     return [job for job in jobs if job.name.startswith(prefix)]
@@ -105,10 +110,15 @@ def ended_states(jobs: Sequence[str]) -> dict[str, str]:
     return {job: states[line] for job, line in shared.items() if line in states} | states
 
 
-def cancel(jobs: Sequence[str], clusters: str = "") -> None:
-    """Cancel jobs."""
+def cancel(jobs: Sequence[str], clusters: str = "") -> list[str]:
+    """Cancel jobs; return the messages of refusals, after which the other jobs are cancelled."""
+    refusals = []
     for some in _in_pieces(jobs):
-        ask("scancel", *some, clusters=clusters)
+        try:
+            ask("scancel", *some, clusters=clusters)
+        except ClusterError as error:  # noqa: PERF203 - the other jobs are still cancelled
+            refusals.append(str(error))
+    return refusals
 
 
 def _in_pieces(jobs: Sequence[str]) -> Iterator[Sequence[str]]:

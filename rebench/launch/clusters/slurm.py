@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import getpass
 import io
 import os
 import re
@@ -18,7 +19,7 @@ from typing import Any, ClassVar, Final
 
 from rebench.errors import ClusterError, InputError, TooManyJobsError
 from rebench.launch.clusters import commands
-from rebench.launch.clusters.base import Array, Cluster, JobView, Limits, python_of
+from rebench.launch.clusters.base import Array, Cluster, JobView, Limits, check_device, python_of
 from rebench.launch.journal import Sent
 from rebench.launch.liveness import NOT_SENT, JobState
 from rebench.runs import SlurmOptions
@@ -44,6 +45,7 @@ _IN_MB: Final = {"K": 1 / 1024, "": 1.0, "M": 1.0, "G": 1024.0, "T": 1024.0**2}
 # If SLURM ends a step for its memory, the state of the job is FAILED; only its log shows why.
 _UNCLEAR: Final = frozenset({"FAILED", "ENDED"})
 _OF_MEMORY: Final = re.compile(rb"exceeded memory limit|oom.kill event|: Out Of Memory\n")
+_KILLED: Final = re.compile(rb"^srun: error: .*: Killed\n", re.MULTILINE)
 _LAST_WORDS: Final = 4096
 # States of a job that SLURM or a user ended, not its worker.
 _ENDED_BY_SLURM: Final = frozenset({"PREEMPTED", "NODE_FAIL", "BOOT_FAIL", "CANCELLED", "REVOKED"})
@@ -70,6 +72,7 @@ class Slurm(Cluster):
     def preflight(self, options: SlurmOptions) -> None:
         """Raise if no node has the time or the memory of a job; unknown limits raise nothing."""
         for name, own in options.by_type.items():
+            check_device(own, own.gpus)
             with contextlib.suppress(ClusterError):
                 table = f"slurm.types.{name}" if name else "slurm"
                 _check_limits(own, commands.nodes(own), table)
@@ -127,10 +130,12 @@ class Slurm(Cluster):
     ) -> list[JobView]:
         """Return the jobs with their states, from the queue, accounting and the logs."""
         names = {job.clusters for job in jobs} if ask else set()
+        # The queue of all users can be long.
+        own = all(_is_mine(folder) for folder in {job.sent_file.parent for job in jobs})
         queue = {
             (queued.name, int(queued.job.partition("_")[2] or 0)): queued
             for clusters in names
-            for queued in commands.queued_jobs(run.job_prefix, clusters)
+            for queued in commands.queued_jobs(run.job_prefix, clusters, own=own)
         }
         hides = functools.cache(commands.hides_jobs_of)
         seen = []
@@ -145,8 +150,17 @@ class Slurm(Cluster):
     def cancel(self, jobs: Sequence[JobView]) -> list[str]:
         """Cancel jobs with scancel: one command for each cluster that SLURM manages."""
         known = [job for job in jobs if job.state.name != "UNKNOWN"]
-        for clusters in {job.clusters for job in known}:
-            commands.cancel([job.job for job in known if job.clusters == clusters], clusters)
+        refusals = [
+            refusal
+            for clusters in {job.clusters for job in known}
+            for refusal in commands.cancel(
+                [job.job for job in known if job.clusters == clusters], clusters
+            )
+        ]
+        if refusals:
+            others = ", ".join(sorted({job.owner for job in known} - {"", getpass.getuser()}))
+            denied = f". Only {others} can cancel the jobs of {others}; your jobs got the request"
+            raise ClusterError(refusals[-1] + denied * ("denied" in refusals[-1] and others != ""))
         return [job.job for job in known]
 
     def worker_lives(self, run: Path, me: Holder, holder: Holder) -> bool:  # noqa: ARG002
@@ -173,6 +187,16 @@ class Slurm(Cluster):
             # Another process of the job requeued it first; SLURM lets this process finish.
             if alone or commands.job_state(job) == "RUNNING":
                 raise
+
+
+def _is_mine(submission: Path) -> bool:
+    """Return whether this user made the folder of a submission, and so owns its jobs.
+
+    Root can submit jobs for others (`sbatch --uid`).
+    """
+    with contextlib.suppress(OSError):
+        return submission.stat().st_uid == os.geteuid() != 0
+    return False
 
 
 def _submit(array: Array, folder: Path) -> list[Any]:
@@ -337,15 +361,18 @@ def _as_accounted(jobs: list[JobView], done: Collection[str] | None, tell: Tell)
         state = job.state
         if job.job in ended:
             state = JobState(ended[job.job], job.state.reason)
-        if state.name in _UNCLEAR and _took_too_much(job):
+        words = _last_words(job) if state.name in _UNCLEAR else b""
+        if _OF_MEMORY.search(words):
             state = JobState("OUT_OF_MEMORY", state.reason)
+        elif _KILLED.search(words):
+            state = JobState(state.name, "a process was killed, often for lack of memory")
         told[job.job] = state
     return [replace(job, state=told.get(job.job, job.state)) for job in jobs]
 
 
-def _took_too_much(job: JobView) -> bool:
-    """Return whether the end of a job's log says that SLURM ended the job for its memory."""
+def _last_words(job: JobView) -> bytes:
+    """Return the end of a job's log; empty without a log."""
     with contextlib.suppress(OSError), open_file(Path(job.log)) as log:
         log.seek(max(0, log.seek(0, os.SEEK_END) - _LAST_WORDS))
-        return _OF_MEMORY.search(log.read()) is not None
-    return False
+        return log.read()
+    return b""
