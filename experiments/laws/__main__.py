@@ -84,8 +84,7 @@ def measure_all(
     chosen: Set = None,
     small: Small = False,
     long: Annotated[
-        bool,
-        typer.Option("--long", help="Also measure laws that take hours: cells, released."),
+        bool, typer.Option("--long", help="Also measure laws that take hours: cells, released.")
     ] = False,
     workers: Workers = 1,
     as_json: AsJson = False,

@@ -15,15 +15,7 @@ from experiments.surface.answers import SurfaceAnswers
 from experiments.surface.figures import draw_surface
 from rebench.extensions import entries
 from rebench.printable import number, signed, span
-from rebench.report.blocks import (
-    Block,
-    Callout,
-    Code,
-    Figure,
-    Heading,
-    TableBlock,
-    Text,
-)
+from rebench.report.blocks import Block, Callout, Code, Figure, Heading, TableBlock, Text
 from rebench.report.write import Written, write_page
 
 __all__ = ["surface_blocks", "surface_tables", "surface_title", "write_surface"]

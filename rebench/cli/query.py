@@ -31,10 +31,7 @@ _RANK_INTERVAL: Final = ("rank_low", "rank_high", "may_be_best")
 def query(
     context: typer.Context,
     table: options.TableName,
-    cell: Annotated[
-        str | None,
-        typer.Argument(metavar="CELL", help=options.CELL_HELP),
-    ] = None,
+    cell: Annotated[str | None, typer.Argument(metavar="CELL", help=options.CELL_HELP)] = None,
     dataset: options.Dataset = None,
     split: options.Split = None,
     epochs: options.Epochs = None,

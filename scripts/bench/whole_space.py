@@ -52,10 +52,7 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="rebench-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
-        rows = [
-            *_planned(folder, options.cells, options.past),
-            *_launched(folder, options.cells),
-        ]
+        rows = [*_planned(folder, options.cells, options.past), *_launched(folder, options.cells)]
     publish("whole_space", rows, cells=options.cells, days=DAYS, lost_a_day=LOST_A_DAY)
 
 
