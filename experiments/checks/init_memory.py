@@ -22,14 +22,13 @@ from pathlib import Path
 import numpy as np
 import torch
 
-PROJECT = Path(__file__).parents[2]
-sys.path.insert(0, str(PROJECT))
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from rebench.data import BatchSource, TrainingData, load_data  # noqa: E402 - after the path
-from rebench.intervals import mean_interval  # noqa: E402 - after the path
-from rebench.runs import Protocol, RecipeSpec, Skeleton, Trial  # noqa: E402 - after the path
-from rebench.train import Speed, Stack, build_net, rate_factor  # noqa: E402 - after the path
-from scripts.bench.results_file import CHECKS, publish, scaled, shared_data  # noqa: E402 - after the path
+from rebench.data import BatchSource, TrainingData, load_data
+from rebench.intervals import mean_interval
+from rebench.runs import Protocol, RecipeSpec, Skeleton, Trial
+from rebench.train import Speed, Stack, build_net, rate_factor
+from scripts.bench.results_file import CHECKS, publish, scaled, shared_data
 
 # Cells of the surface: weak and strong, with few and many paths.
 CELLS = (1696, 6346, 8514, 12384)[: scaled(4)]

@@ -15,14 +15,13 @@ from pathlib import Path
 import numpy as np
 import torch
 
-PROJECT = Path(__file__).parents[2]
-sys.path.insert(0, str(PROJECT))
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from rebench.data import Images, TrainingData, load_data  # noqa: E402 - after the path
-from rebench.intervals import mean_interval  # noqa: E402 - after the path
-from rebench.runs import Protocol, RecipeSpec, Skeleton, Trial  # noqa: E402 - after the path
-from rebench.train import train  # noqa: E402 - after the path
-from scripts.bench.results_file import CHECKS, publish, scaled, shared_data  # noqa: E402 - after the path
+from rebench.data import Images, TrainingData, load_data
+from rebench.intervals import mean_interval
+from rebench.runs import Protocol, RecipeSpec, Skeleton, Trial
+from rebench.train import train
+from scripts.bench.results_file import CHECKS, publish, scaled, shared_data
 
 CELLS = (0, 284)[: scaled(2)]
 SEEDS = range(scaled(10, 2))

@@ -28,14 +28,13 @@ from pathlib import Path
 import torch
 from scipy import stats
 
-PROJECT = Path(__file__).parents[2]
-sys.path.insert(0, str(PROJECT))
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from rebench.data import TrainingData, load_data  # noqa: E402 - after the path
-from rebench.runs import Protocol, RecipeSpec, Skeleton, Trial  # noqa: E402 - after the path
-from rebench.train import train  # noqa: E402 - after the path
-from scripts.bench.reference_loop import reference_epochs  # noqa: E402 - after the path
-from scripts.bench.results_file import CHECKS, publish, shared_data  # noqa: E402 - after the path
+from rebench.data import TrainingData, load_data
+from rebench.runs import Protocol, RecipeSpec, Skeleton, Trial
+from rebench.train import train
+from scripts.bench.reference_loop import reference_epochs
+from scripts.bench.results_file import CHECKS, publish, shared_data
 
 # Number of networks that train together; they are lost if the script is stopped.
 STACK = 10

@@ -22,13 +22,12 @@ import torch
 from numpy.typing import NDArray
 from scipy import stats
 
-PROJECT = Path(__file__).parents[2]
-sys.path.insert(0, str(PROJECT))
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from rebench.data import load_data  # noqa: E402 - after the path
-from rebench.runs import Protocol, RecipeSpec, Skeleton, Trial  # noqa: E402 - after the path
-from rebench.train import train  # noqa: E402 - after the path
-from scripts.bench.results_file import CHECKS, publish, scaled  # noqa: E402 - after the path
+from rebench.data import load_data
+from rebench.runs import Protocol, RecipeSpec, Skeleton, Trial
+from rebench.train import train
+from scripts.bench.results_file import CHECKS, publish, scaled
 
 # The first twelve cells of the learning-rate surface (`experiments/surface/mini.toml`).
 CELLS = "102,326,379,695,1049,1062,1335,1696,1739,1792,1969,2238"

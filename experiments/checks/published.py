@@ -17,21 +17,14 @@ from pathlib import Path
 
 import numpy as np
 
-PROJECT = Path(__file__).parents[2]
-sys.path.insert(0, str(PROJECT))
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
-
-from rebench.data import data_spec  # noqa: E402 - after the path
-from rebench.nats.ingest import ingest  # noqa: E402 - after the path
-from rebench.runs import (  # noqa: E402 - after the path
-    RecipeSpec,
-    Record,
-    Skeleton,
-    Trial,
-)
-from rebench.tables import open_table  # noqa: E402 - after the path
-from rebench.train import EpochReport, train  # noqa: E402 - after the path
-from scripts.bench.results_file import CHECKS, publish  # noqa: E402 - after the path
+from rebench.data import data_spec
+from rebench.nats.ingest import ingest
+from rebench.runs import RecipeSpec, Record, Skeleton, Trial
+from rebench.tables import open_table
+from rebench.train import EpochReport, train
+from scripts.bench.results_file import CHECKS, PROJECT, publish
 
 
 def published_curves(

@@ -9,11 +9,13 @@ benchmark runs. Nothing is written then, since such times have no meaning.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import datetime as dt
 import json
 import os
 import platform
+import shutil
 import statistics
 import subprocess
 import sys
@@ -101,6 +103,18 @@ def run_python(*arguments: str) -> Ran:
         out.seek(0)
         cpu_s, peak_gb = usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024 / 1e9
         return Ran(out.read(), seconds, usage.ru_utime, cpu_s, peak_gb)
+
+
+def unpacked(commit: str) -> Path:
+    """Unpack a commit into a folder of its name, which is removed at exit."""
+    folder = Path(tempfile.mkdtemp(), commit)
+    atexit.register(shutil.rmtree, folder.parent)
+    folder.mkdir()
+    packed = subprocess.run(
+        ["git", "archive", commit, "rebench", "cells"], cwd=PROJECT, capture_output=True, check=True
+    )
+    subprocess.run(["tar", "-x", "-C", folder], input=packed.stdout, check=True)
+    return folder
 
 
 @contextlib.contextmanager
