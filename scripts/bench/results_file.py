@@ -21,11 +21,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pandas as pd
+
+if TYPE_CHECKING:
+    from rebench.runs import Trial
 
 PROJECT = Path(__file__).parents[2]
 # Benchmarks import this checkout and the helpers of its tests, after this file.
@@ -73,6 +76,16 @@ def median_seconds(function: Callable[[], object], repeats: int = 5) -> float:
         function()
         times.append(time.perf_counter() - start)
     return statistics.median(times)
+
+
+def trials_of(
+    cell: int, dataset: str, seeds: Iterable[int], *, recipe: str = "nb201", **settings: Any
+) -> list[Trial]:
+    """Return trials of a cell that differ only in their seed; `settings` are fields of `Trial`."""
+    from rebench.runs import RecipeSpec, Trial
+
+    shared = {"cell": cell, "dataset": dataset, "recipe": RecipeSpec(name=recipe), **settings}
+    return [Trial(seed=seed, **shared) for seed in seeds]
 
 
 class Ran(NamedTuple):

@@ -30,10 +30,10 @@ import torch
 sys.path.insert(0, os.environ.get("REBENCH_TREE", str(Path(__file__).parents[2])))
 
 from reference_loop import reference_epochs
-from results_file import PROJECT, publish, unpacked
+from results_file import PROJECT, publish, trials_of, unpacked
 
 from rebench.data import Images, TrainingData, data_spec, load_data
-from rebench.runs import Protocol, RecipeSpec, Skeleton, Trial
+from rebench.runs import Protocol, Skeleton, Trial
 from rebench.train import Sources, Speed, StackRun
 from rebench.train.device import device_name, numerics, peak_memory_mib, prepare_device
 
@@ -57,18 +57,8 @@ class Contest:
     def trials(self, copies: int, precision: str) -> list[Trial]:
         """Return `copies` trials of the network, by seed."""
         protocol = Protocol(batch_size=self.batch, precision=precision)
-        return [
-            Trial(
-                cell=self.cell,
-                dataset=self.dataset,
-                recipe=RecipeSpec(name="nb201"),
-                seed=seed,
-                epochs=1000,
-                skeleton=self.skeleton,
-                protocol=protocol,
-            )
-            for seed in range(copies)
-        ]
+        settings = {"epochs": 1000, "skeleton": self.skeleton, "protocol": protocol}
+        return trials_of(self.cell, self.dataset, range(copies), **settings)
 
     def data(self) -> TrainingData:
         """Return digits, or random images of the data set's shape."""

@@ -100,7 +100,8 @@ def _launched(folder: Path, cells: int) -> list[dict[str, object]]:
         timed("first submit", *send)
         timed("status, all waiting", "status", str(run))
         for day in range(1, DAYS + 1):
-            queued = _lines("squeue", "--noheader", "--array", "--format=%i")
+            asked = ["squeue", "--noheader", "--array", "--format=%i"]
+            queued = subprocess.check_output(asked, text=True).split()
             lost = draw.sample(queued, max(1, round(LOST_A_DAY * len(queued))))
             subprocess.run(["scancel", *lost], check=True)
             timed(f"submit after day {day}, {len(lost)} of {len(queued)} jobs lost", *send)
@@ -123,10 +124,6 @@ def _launched(folder: Path, cells: int) -> list[dict[str, object]]:
     cell = next(iter(Run.open(run).trials().values())).cell.index
     timed("query a cell", "query", str(run), str(cell))
     return rows
-
-
-def _lines(*command: str) -> list[str]:
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
 
 
 if __name__ == "__main__":
