@@ -21,8 +21,9 @@ from typing import Any, Final
 import jinja2
 
 from experiments.findings import algorithms, full_size, small
-from experiments.findings.estimate import Estimate, number
+from experiments.findings.estimate import Estimate
 from experiments.findings.figures import draw_procedures, draw_seeds
+from rebench.printable import number
 from rebench.report.figures.style import Drawing
 from rebench.tables.opening import read_rows
 
@@ -50,7 +51,8 @@ def filled(template: str, **more: Any) -> str:
     )
     for module in (small, full_size, algorithms):
         environment.globals |= {name: getattr(module, name) for name in module.__all__}
-    environment.globals |= more | {"number": number, "stored": _stored, "n_intervals": _COUNT}
+    stored = json.loads(full_size.STORED.read_text())
+    environment.globals |= more | {"number": number, "stored": stored, "n_intervals": _COUNT}
     named = template in environment.list_templates()
     page = environment.get_template(template) if named else environment.from_string(template)
     text = page.render()
@@ -63,11 +65,6 @@ def _shown(value: object) -> object:
     if isinstance(value, int):
         return f"{value:,}"
     return str(value) if isinstance(value, Estimate) else value
-
-
-def _stored() -> dict[str, Any]:
-    content: dict[str, Any] = json.loads(full_size.STORED.read_text())
-    return content
 
 
 def _lost_records() -> int:
