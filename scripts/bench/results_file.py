@@ -93,7 +93,6 @@ class Ran(NamedTuple):
 
     printed: str
     seconds: float
-    user_s: float
     cpu_s: float
     peak_gb: float
 
@@ -115,7 +114,7 @@ def run_python(*arguments: str) -> Ran:
             raise SystemExit(f"{' '.join(arguments)} failed")
         out.seek(0)
         cpu_s, peak_gb = usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024 / 1e9
-        return Ran(out.read(), seconds, usage.ru_utime, cpu_s, peak_gb)
+        return Ran(out.read(), seconds, cpu_s, peak_gb)
 
 
 def unpacked(commit: str) -> Path:
