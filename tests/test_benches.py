@@ -69,6 +69,14 @@ def test_benchmark_runs(name: str):
 
 
 @pytest.mark.slow
+def test_comparison_of_searches_uses_the_code_that_it_names(tmp_path: Path):
+    (tmp_path / "rebench").mkdir()
+    (tmp_path / "rebench" / "__init__.py").write_text('raise SystemExit("an earlier rebench")')
+    done = python(SCRIPTS["search_compare"], "--contest", tmp_path)
+    assert done.stderr.splitlines() == ["an earlier rebench"]
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ON_IMAGES)
 def test_benchmark_on_images_runs(name: str, real_data: Path):
     asked = {"proxies": ["--benchmark", str(real_data / "nb201" / "nb201-200epochs-mean.csv"),

@@ -22,14 +22,13 @@ from pathlib import Path
 import numpy as np
 import torch
 
-PROJECT = Path(__file__).parents[2]
-sys.path.insert(0, str(PROJECT))
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from rebench.data import BatchSource, TrainingData, load_data  # noqa: E402 - after the path
-from rebench.intervals import mean_interval  # noqa: E402 - after the path
-from rebench.runs import Protocol, RecipeSpec, Skeleton, Trial  # noqa: E402 - after the path
-from rebench.train import Speed, Stack, build_net, rate_factor  # noqa: E402 - after the path
-from scripts.bench.results_file import CHECKS, publish, scaled, shared_data  # noqa: E402 - after the path
+from rebench.data import BatchSource, TrainingData, load_data
+from rebench.intervals import mean_interval
+from rebench.runs import Protocol, Skeleton, Trial
+from rebench.train import Speed, Stack, build_net, rate_factor
+from scripts.bench.results_file import CHECKS, publish, scaled, shared_data, trials_of
 
 # Cells of the surface: weak and strong, with few and many paths.
 CELLS = (1696, 6346, 8514, 12384)[: scaled(4)]
@@ -73,19 +72,13 @@ def factors(
     cell: int, data: TrainingData, protocol: Protocol
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield for every seed the factor after each epoch [epochs + 1]: measured, and predicted."""
-    trials = [
-        Trial(
-            cell=cell,
-            dataset="cifar10-jpeg16",
-            recipe=RecipeSpec(name=recipe),
-            seed=seed,
-            epochs=EPOCHS,
-            skeleton=Skeleton(channels=8, cells_per_stage=1),
+    small = Skeleton(channels=8, cells_per_stage=1)
+    trials: list[Trial] = []
+    for recipe in RECIPES:
+        trials += trials_of(
+            cell, "cifar10-jpeg16", SEEDS, recipe=recipe, epochs=EPOCHS, skeleton=small,
             protocol=protocol,
-        )
-        for recipe in RECIPES
-        for seed in SEEDS
-    ]
+        )  # fmt: skip
     sizes = np.array(list(fourth_powers(trials, data)))  # [epochs + 1, trials, layers]
     kept = [left(protocol, len(data.train), EPOCHS, epoch) for epoch in range(EPOCHS + 1)]
     for place in range(len(SEEDS)):

@@ -15,14 +15,13 @@ from pathlib import Path
 import numpy as np
 import torch
 
-PROJECT = Path(__file__).parents[2]
-sys.path.insert(0, str(PROJECT))
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from rebench.data import Images, TrainingData, load_data  # noqa: E402 - after the path
-from rebench.intervals import mean_interval  # noqa: E402 - after the path
-from rebench.runs import Protocol, RecipeSpec, Skeleton, Trial  # noqa: E402 - after the path
-from rebench.train import train  # noqa: E402 - after the path
-from scripts.bench.results_file import CHECKS, publish, scaled, shared_data  # noqa: E402 - after the path
+from rebench.data import Images, TrainingData, load_data
+from rebench.intervals import mean_interval
+from rebench.runs import Skeleton
+from rebench.train import train
+from scripts.bench.results_file import CHECKS, publish, scaled, shared_data, trials_of
 
 CELLS = (0, 284)[: scaled(2)]
 SEEDS = range(scaled(10, 2))
@@ -98,18 +97,8 @@ def decibels(images: Images, coded: Images) -> float:
 
 def accuracies(cell: int, data: TrainingData) -> np.ndarray:
     """Return the final test accuracies of a cell, by seed."""
-    trials = [
-        Trial(
-            cell=cell,
-            dataset=data.spec.name,
-            recipe=RecipeSpec(name="nb201"),
-            seed=seed,
-            epochs=EPOCHS,
-            skeleton=Skeleton(channels=8, cells_per_stage=1),
-            protocol=Protocol(),
-        )
-        for seed in SEEDS
-    ]
+    small = Skeleton(channels=8, cells_per_stage=1)
+    trials = trials_of(cell, data.spec.name, SEEDS, epochs=EPOCHS, skeleton=small)
     records = train(trials, data, stack=len(trials))
     return np.array([record.final("ori-test")[0] for record in records], dtype=np.float64)
 

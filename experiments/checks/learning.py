@@ -28,14 +28,13 @@ from pathlib import Path
 import torch
 from scipy import stats
 
-PROJECT = Path(__file__).parents[2]
-sys.path.insert(0, str(PROJECT))
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from rebench.data import TrainingData, load_data  # noqa: E402 - after the path
-from rebench.runs import Protocol, RecipeSpec, Skeleton, Trial  # noqa: E402 - after the path
-from rebench.train import train  # noqa: E402 - after the path
-from scripts.bench.reference_loop import reference_epochs  # noqa: E402 - after the path
-from scripts.bench.results_file import CHECKS, publish, shared_data  # noqa: E402 - after the path
+from rebench.data import TrainingData, load_data
+from rebench.runs import Protocol, Skeleton, Trial
+from rebench.train import train
+from scripts.bench.reference_loop import reference_epochs
+from scripts.bench.results_file import CHECKS, publish, shared_data, trials_of
 
 # Number of networks that train together; they are lost if the script is stopped.
 STACK = 10
@@ -123,26 +122,17 @@ def main() -> None:
         parser.error(f"--only takes a name in {asked.compare}, and needs --progress")
     progress = Progress(asked.progress)
     data = load_data(asked.dataset, root=asked.data_root)
+    seeds = range(asked.first_seed, asked.first_seed + asked.seeds)
+    skeleton = Skeleton(channels=asked.channels, cells_per_stage=asked.cells_per_stage)
     rows = []
     for cell in map(int, asked.cells.split(",")):
         found, seconds = [], []
         for name in [asked.only] if asked.only else names:
-            trials = [
-                Trial(
-                    cell=cell,
-                    dataset=asked.dataset,
-                    recipe=RecipeSpec(name="nb201"),
-                    seed=seed,
-                    epochs=asked.epochs,
-                    skeleton=Skeleton(
-                        channels=asked.channels, cells_per_stage=asked.cells_per_stage
-                    ),
-                    protocol=Protocol(
-                        batch_size=asked.batch, precision="bf16" if name == "bf16" else "float32"
-                    ),
-                )
-                for seed in range(asked.first_seed, asked.first_seed + asked.seeds)
-            ]
+            precision = "bf16" if name == "bf16" else "float32"
+            trials = trials_of(
+                cell, asked.dataset, seeds, epochs=asked.epochs, skeleton=skeleton,
+                protocol=Protocol(batch_size=asked.batch, precision=precision),
+            )  # fmt: skip
             progress.train(name, trials, data, asked.device)
             values, times = zip(
                 *(progress.found[name, trial.trial_id] for trial in trials), strict=True

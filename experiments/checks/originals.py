@@ -36,28 +36,21 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-PROJECT = Path(__file__).parents[2]
-sys.path[:0] = [str(PROJECT), str(PROJECT / "tests")]
+sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from generated_tables import synthetic_frame  # noqa: E402 - after the path
+from generated_tables import synthetic_frame
 
-from cells.table import compile_space  # noqa: E402 - after the path
-from rebench.data import data_spec  # noqa: E402 - after the path
-from rebench.intervals import mean_interval, student_reach  # noqa: E402 - after the path
-from rebench.nats import ReBench  # noqa: E402 - after the path
-from rebench.search import (  # noqa: E402 - after the path
-    Budget,
-    Query,
-    SearchTable,
-    register,
-    replay,
-    search_table,
-)
-from rebench.search.evolution import RegularisedEvolution  # noqa: E402 - after the path
-from rebench.search.multifidelity import Bohb  # noqa: E402 - after the path
-from rebench.tables import Table, open_table  # noqa: E402 - after the path
-from rebench.tables.layout import CurveArrays, FrameSource, Key  # noqa: E402 - after the path
-from scripts.bench.results_file import CHECKS, kept, publish, shared_data  # noqa: E402 - after the path
+from cells.table import compile_space
+from rebench.data import data_spec
+from rebench.intervals import mean_interval, student_reach
+from rebench.nats import ReBench
+from rebench.search import Budget, Query, SearchTable, register, replay, search_table
+from rebench.search.evolution import RegularisedEvolution
+from rebench.search.multifidelity import Bohb
+from rebench.tables import Table, open_table
+from rebench.tables.layout import CurveArrays, FrameSource, Key
+from scripts.bench.results_file import CHECKS, kept, publish, shared_data
 
 Floats = np.ndarray
 

@@ -22,13 +22,12 @@ import torch
 from numpy.typing import NDArray
 from scipy import stats
 
-PROJECT = Path(__file__).parents[2]
-sys.path.insert(0, str(PROJECT))
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from rebench.data import load_data  # noqa: E402 - after the path
-from rebench.runs import Protocol, RecipeSpec, Skeleton, Trial  # noqa: E402 - after the path
-from rebench.train import train  # noqa: E402 - after the path
-from scripts.bench.results_file import CHECKS, publish, scaled  # noqa: E402 - after the path
+from rebench.data import load_data
+from rebench.runs import Protocol, Skeleton
+from rebench.train import train
+from scripts.bench.results_file import CHECKS, publish, scaled, trials_of
 
 # The first twelve cells of the learning-rate surface (`experiments/surface/mini.toml`).
 CELLS = "102,326,379,695,1049,1062,1335,1696,1739,1792,1969,2238"
@@ -41,19 +40,10 @@ def accuracies(
     """Return the last accuracies, [cells, seeds], in percent, and the CPU seconds."""
     data, began = load_data(dataset), time.process_time()
     rows = []
+    small = Skeleton(channels=8, cells_per_stage=1)
+    protocol = Protocol(batch_size=64, precision=precision)
     for cell in cells:
-        trials = [
-            Trial(
-                cell=cell,
-                dataset=dataset,
-                recipe=RecipeSpec(name="nb201"),
-                seed=seed,
-                epochs=epochs,
-                skeleton=Skeleton(channels=8, cells_per_stage=1),
-                protocol=Protocol(batch_size=64, precision=precision),
-            )
-            for seed in SEEDS
-        ]
+        trials = trials_of(cell, dataset, SEEDS, epochs=epochs, skeleton=small, protocol=protocol)
         records = train(trials, data, stack=len(trials))
         rows.append([record.final("ori-test")[0] for record in records])
     return np.array(rows, dtype=np.float64), time.process_time() - began

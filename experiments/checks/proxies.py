@@ -19,18 +19,13 @@ from pathlib import Path
 import numpy as np
 import torch
 
-PROJECT = Path(__file__).parents[2]
-sys.path[:0] = [str(PROJECT)]
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from cells import Cell  # noqa: E402 - after the path
-from rebench.nets import TinyNet, untrained  # noqa: E402 - after the path
-from rebench.search.proxies import (  # noqa: E402 - after the path
-    image_batch,
-    init_seed,
-    rank_correlation,
-)
-from rebench.tables import open_table  # noqa: E402 - after the path
-from scripts.bench.results_file import CHECKS, publish, scaled  # noqa: E402 - after the path
+from cells import Cell
+from rebench.nets import TinyNet, untrained
+from rebench.search.proxies import image_batch, init_seed, rank_correlation
+from rebench.tables import open_table
+from scripts.bench.results_file import CHECKS, publish, scaled
 
 Measure = Callable[[list[untrained.Pair]], float]
 

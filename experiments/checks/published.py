@@ -17,21 +17,14 @@ from pathlib import Path
 
 import numpy as np
 
-PROJECT = Path(__file__).parents[2]
-sys.path.insert(0, str(PROJECT))
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
-
-from rebench.data import data_spec  # noqa: E402 - after the path
-from rebench.nats.ingest import ingest  # noqa: E402 - after the path
-from rebench.runs import (  # noqa: E402 - after the path
-    RecipeSpec,
-    Record,
-    Skeleton,
-    Trial,
-)
-from rebench.tables import open_table  # noqa: E402 - after the path
-from rebench.train import EpochReport, train  # noqa: E402 - after the path
-from scripts.bench.results_file import CHECKS, publish  # noqa: E402 - after the path
+from rebench.data import data_spec
+from rebench.nats.ingest import ingest
+from rebench.runs import Record, Skeleton
+from rebench.tables import open_table
+from rebench.train import EpochReport, train
+from scripts.bench.results_file import CHECKS, PROJECT, publish, trials_of
 
 
 def published_curves(
@@ -92,23 +85,14 @@ def main() -> None:
     asked = parser.parse_args()
     split = data_spec(asked.dataset).valid_split if asked.split == "valid" else "full"
     theirs = "cifar10-valid" if asked.split == "valid" else "cifar10"
+    seeds = [int(seed) for seed in asked.seeds.split(",")]
+    skeleton = Skeleton(channels=asked.channels, cells_per_stage=asked.cells_per_stage)
+    settings = {"split": split, "epochs": asked.epochs, "skeleton": skeleton}
     rows: list[dict[str, object]] = []
     for cell in map(int, asked.cells.split(",")):
         published = published_curves(asked.benchmark, cell, theirs, asked.epochs)
-        trials = [
-            Trial(
-                cell=cell,
-                dataset=asked.dataset,
-                split=split,
-                recipe=RecipeSpec(name="nb201"),
-                seed=int(seed),
-                epochs=asked.epochs,
-                skeleton=Skeleton(channels=asked.channels, cells_per_stage=asked.cells_per_stage),
-            )
-            for seed in asked.seeds.split(",")
-        ]
         records = train(
-            trials,
+            trials_of(cell, asked.dataset, seeds, **settings),
             device=asked.device,
             data_root=asked.data_root,
             checkpoint_dir=asked.checkpoints,

@@ -22,9 +22,10 @@ from typing import Any, Final
 import jinja2
 
 from experiments.findings import algorithms, full_size, small
-from experiments.findings.estimate import Estimate, number
+from experiments.findings.estimate import Estimate
 from experiments.findings.figures import draw_procedures, draw_seeds
 from experiments.surface.decided import order_of_algorithms
+from rebench.printable import number
 from rebench.report.figures.style import Drawing
 from rebench.tables.opening import read_rows, released_tables
 from rebench.tables.release import release_of
@@ -53,7 +54,8 @@ def filled(template: str, **more: Any) -> str:
     )
     for module in (small, full_size, algorithms):
         environment.globals |= {name: getattr(module, name) for name in module.__all__}
-    environment.globals |= more | {"number": number, "stored": _stored, "n_intervals": _COUNT}
+    stored = json.loads(full_size.STORED.read_text())
+    environment.globals |= more | {"number": number, "stored": stored, "n_intervals": _COUNT}
     named = template in environment.list_templates()
     page = environment.get_template(template) if named else environment.from_string(template)
     text = page.render()
@@ -66,11 +68,6 @@ def _shown(value: object) -> object:
     if isinstance(value, int):
         return f"{value:,}"
     return str(value) if isinstance(value, Estimate) else value
-
-
-def _stored() -> dict[str, Any]:
-    content: dict[str, Any] = json.loads(full_size.STORED.read_text())
-    return content
 
 
 def _lost_records() -> int:
@@ -95,7 +92,8 @@ def _order() -> dict[str, Any]:
 
 
 def _store(**numbers: Any) -> None:
-    full_size.STORED.write_text(json.dumps(_stored() | numbers, indent=1) + "\n")
+    kept = json.loads(full_size.STORED.read_text()) | numbers
+    full_size.STORED.write_text(json.dumps(kept, indent=1) + "\n")
 
 
 def main(words: list[str]) -> int:

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from rebench import intervals
 from rebench.analysis.concordance import Floats
 from rebench.analysis.ranking import with_interval
+from rebench.printable import number
 
-__all__ = ["Estimate", "number"]
-
-
-def number(value: float, digits: int = 2) -> str:
-    """Return the number with a fixed number of digits, and zero without a sign."""
-    return f"{round(value, digits) + 0.0:.{digits}f}"
+__all__ = ["Estimate"]
 
 
-class Estimate(NamedTuple):
+class Estimate(intervals.Estimate):
     """A value and the limits of its confidence interval."""
 
-    value: float
-    low: float
-    high: float
+    __slots__ = ()
 
     @classmethod
     def of(cls, drawn: Floats, level: float = 0.95) -> Estimate:

@@ -163,8 +163,7 @@ class Change:
     @property
     def points(self) -> Estimate:
         """The difference in mean accuracy, in points, with an interval over cells and seeds."""
-        crossed = crossed_difference(self.paired)
-        return Estimate(crossed.value, crossed.low, crossed.high)
+        return Estimate(*crossed_difference(self.paired)[:3])
 
 
 @functools.cache

@@ -69,11 +69,10 @@ def measure(
     settings = registry.with_settings(known.small if small else known.full, chosen or ())
     result = _measure(known, settings, out, workers)
     if as_json:
-        frames = {"verdicts": result.verdict_table(), **result.tables}
-        print_json({name: frame_rows(frame) for name, frame in frames.items()})
+        print_json({"verdicts": result.verdict_table(), **result.tables})
         return
     for name, frame in result.tables.items():
-        print_rows(frame_rows(frame), as_json=False, title=f"{result.law}: {name}")
+        print_rows(frame, as_json=False, title=f"{result.law}: {name}")
         typer.echo()
     _show_verdicts(result.verdict_table())
 
@@ -84,8 +83,7 @@ def measure_all(
     chosen: Set = None,
     small: Small = False,
     long: Annotated[
-        bool,
-        typer.Option("--long", help="Also measure laws that take hours: cells, released."),
+        bool, typer.Option("--long", help="Also measure laws that take hours: cells, released.")
     ] = False,
     workers: Workers = 1,
     as_json: AsJson = False,
@@ -149,7 +147,7 @@ def _measure(law: registry.Law, settings: object, out: Path | None, workers: int
 
 def _show_verdicts(frame: pd.DataFrame, *, as_json: bool = False) -> None:
     if as_json:
-        print_rows(frame_rows(frame), as_json=True)
+        print_rows(frame, as_json=True)
         return
     for law, rows in frame.groupby("law", sort=False):
         typer.echo(law)

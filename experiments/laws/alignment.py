@@ -25,7 +25,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 from torch import nn
 
-from experiments.laws.bafu import measure_feature_updates
+from experiments.laws.bafu import gradients_of, measure_feature_updates
 from experiments.laws.cells import CellNetwork, draw_cell
 from experiments.laws.conv_step import DeepNet, DeepPlan
 from experiments.laws.images import SmallImages, load_small_images
@@ -203,15 +203,6 @@ def rescaled(net: nn.Module, factors: Mapping[str, float]) -> nn.Module:
         for name, factor in factors.items():
             other.get_parameter(name).mul_(factor)
     return other
-
-
-def gradients_of(net: nn.Module, value: torch.Tensor) -> dict[str, torch.Tensor]:
-    """Return the gradient of every trained parameter, by name."""
-    named = {name: weight for name, weight in net.named_parameters() if weight.requires_grad}
-    gradients = torch.autograd.grad(
-        value, list(named.values()), allow_unused=True, materialize_grads=True
-    )
-    return dict(zip(named, gradients, strict=True))
 
 
 def controlled_rates(gradients: Mapping[str, torch.Tensor], loss_drop: float) -> dict[str, float]:

@@ -127,6 +127,15 @@ def _trained(net: nn.Module, rates: Rates) -> dict[str, nn.Parameter]:
     return {name: named[name] for name in rates}
 
 
+def gradients_of(net: nn.Module, value: torch.Tensor) -> dict[str, torch.Tensor]:
+    """Return the gradient of every trained parameter, by name; 0 without influence."""
+    named = {name: weight for name, weight in net.named_parameters() if weight.requires_grad}
+    gradients = torch.autograd.grad(
+        value, list(named.values()), allow_unused=True, materialize_grads=True
+    )
+    return dict(zip(named, gradients, strict=True))
+
+
 def _row(
     name: str, b: torch.Tensor, update: torch.Tensor, contributions: float
 ) -> dict[str, object]:

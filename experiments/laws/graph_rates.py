@@ -22,7 +22,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 
 from cells import DagCode, moment
-from experiments.laws.bafu import first_order_updates
+from experiments.laws.bafu import first_order_updates, gradients_of
 from experiments.laws.conv_step import SECOND_MOMENTS
 from experiments.laws.dagnet import Activation, DagCNN, DagMLP
 from experiments.laws.graphs import DegreeRule, Order, edge_variances, update_of, with_stem
@@ -249,15 +249,10 @@ def one_step_lr(
     for seed in range(settings.seeds):
         generator = torch.Generator().manual_seed(seed)
         net = draw_net(code, kernel, batch, settings, generator).to(batch.device)
-        # The weights of a dead edge have no influence.
-        named = dict(net.named_parameters())
-        gradients = torch.autograd.grad(
-            F.cross_entropy(net(batch), labels), list(named.values()),
-            allow_unused=True, materialize_grads=True,
-        )  # fmt: skip
+        gradients = gradients_of(net, F.cross_entropy(net(batch), labels))
         factors = rate_factors(net, settings)
-        steps = [-factors[name] * grad for name, grad in zip(named, gradients, strict=True)]
+        steps = [-factors[name] * gradient for name, gradient in gradients.items()]
         output = net.vertices(batch)[code.n_vertices - 1]
-        (moved,) = first_order_updates([output], list(named.values()), steps)
+        (moved,) = first_order_updates([output], list(net.parameters()), steps)
         moments.append(float(moved.square().mean()))
     return float(np.mean(moments) ** -0.5)

@@ -55,10 +55,7 @@ _FILES: Final = {
 }  # fmt: skip
 _LARGEST_BYTES: Final = 4 * 2**20
 _EPOCHS: Final = 200
-_SEEDS: Final = {
-    2: (unknown_seed(1), unknown_seed(2)),
-    3: (777, 888, 999),
-}
+_SEEDS: Final = {2: (unknown_seed(1), unknown_seed(2)), 3: (777, 888, 999)}
 # Times are rounded to 1/4096 s an epoch, latencies to 1/2**20 s (a microsecond). These values are
 # exact in binary and need little disk space.
 _EPOCH_STEPS: Final = 2**12

@@ -124,17 +124,12 @@ def card() -> str:
     lines += ["## Columns", "", "| column | unit | meaning |", "|---|---|---|"]
     seen: dict[str, str] = {}
     for config, _, path, _ in files:
-        for name, told in _columns(path):
-            key = f"{name} (curves)" if config.endswith("-curves") else name
-            row = f"| {key} | {told.get('unit', '')} | {told.get('meaning', '')} |"
-            seen.setdefault(key, row)
+        for field in pq.read_schema(path):
+            told = field.metadata or {}
+            unit, meaning = (told.get(key, b"").decode() for key in (b"unit", b"meaning"))
+            name = f"{field.name} (curves)" if config.endswith("-curves") else field.name
+            seen.setdefault(name, f"| {name} | {unit} | {meaning} |")
     return "\n".join([*lines, *seen.values(), ""])
-
-
-def _columns(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
-    for field in pq.read_schema(path):
-        told = field.metadata or {}
-        yield field.name, {key.decode(): value.decode() for key, value in told.items()}
 
 
 def croissant() -> dict[str, Any]:

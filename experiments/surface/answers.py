@@ -25,12 +25,7 @@ from experiments.surface.recipe_rates import (
     rule_rates,
     with_rates,
 )
-from experiments.surface.rules import (
-    fit_rates,
-    graph_statistics,
-    regret_curve,
-    rule_regrets,
-)
+from experiments.surface.rules import fit_rates, graph_statistics, regret_curve, rule_regrets
 from rebench.analysis.concordance import MIN_CELLS
 from rebench.analysis.ranking import between_seeds
 from rebench.drawable import Drawable

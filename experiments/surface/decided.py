@@ -232,11 +232,6 @@ def gain(paired: Paired, published: pd.Series[float], level: float) -> dict[str,
     return {"n_cells": len(paired), **taus, **with_interval("gain", second - first, level=level)}
 
 
-def _random_500(published: pd.Series[float]) -> list[int]:
-    """Return the 500 random classes of plan-f.md, without the best tenth that is added to them."""
-    return draw_plan_f(published)["random 500"]
-
-
 def _upper_half_of_them(published: pd.Series[float]) -> list[int]:
     """Return the classes among the 500 that are in the best half of all classes with a path."""
     drawn, of_class = draw_plan_f(published), of_classes(published)
@@ -257,7 +252,8 @@ def _best_30_published(published: pd.Series[float]) -> list[int]:
 
 
 SAMPLES: Final[Mapping[str, Callable[[pd.Series[float]], list[int]]]] = {
-    "random 500": _random_500,
+    # The random classes of plan-f.md, without the best tenth that is added to them.
+    "random 500": lambda published: draw_plan_f(published)["random 500"],
     "upper half of them": _upper_half_of_them,
     "best tenth": _best_tenth,
     "best 30 published": _best_30_published,
@@ -296,7 +292,7 @@ def _decided(
     if line.measure == "gain":
         values = gain(Paired.of(*pair).whole, published, line.level)
     else:
-        values = of_pair(pair[0], pair[1], DRAWS, line.level)
+        values = of_pair(pair[0], pair[1], line.level)
     low, high = values[f"{line.measure}_low"], values[f"{line.measure}_high"]
     verdict = line.verdict(low, high) if line.number else "shown, not predicted"
     return {**line._asdict(), **values, "verdict": verdict}

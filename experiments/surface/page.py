@@ -15,18 +15,10 @@ from experiments.surface.answers import SurfaceAnswers
 from experiments.surface.figures import draw_surface
 from rebench.extensions import entries
 from rebench.printable import number, signed, span
-from rebench.report.blocks import (
-    Block,
-    Callout,
-    Code,
-    Figure,
-    Heading,
-    TableBlock,
-    Text,
-)
+from rebench.report.blocks import Block, Callout, Code, Figure, Heading, TableBlock, Text
 from rebench.report.write import Written, write_page
 
-__all__ = ["surface_blocks", "surface_tables", "surface_title", "write_surface"]
+__all__ = ["surface_tables", "surface_title", "write_surface"]
 
 Row: TypeAlias = Mapping[str, Any]
 
@@ -48,36 +40,26 @@ def write_surface(answers: SurfaceAnswers, name: str, folder: Path) -> Written:
     """Write the page about a learning-rate surface, the table called `name`, into `folder`."""
 
     def blocks(figures: Path) -> list[Block]:
-        again = (
-            f"python -m experiments.surface {shlex.quote(name)} --out {shlex.quote(str(folder))}"
-        )
+        draw_surface(answers).save(figures / "surface")
+        limits = Path(__file__).with_name("limits.txt").read_text("utf-8").split("\n\n")
+        tables: list[Block] = []
+        for title, table in surface_tables(answers).items():
+            tables += [Heading(title, 3), TableBlock(table)]
+        again = ["python", "-m", "experiments.surface", name, "--out", str(folder)]
         return [
             Heading("Learning rates: what does a cell gain from its own rate?", 1),
             Text([entries(__file__, "page.toml")["introduction"]]),
-            *surface_blocks(answers, figures),
+            Text([surface_title(answers)]),
+            *_findings(answers),
+            Figure(figures / "surface", entries(__file__, "page.toml")["caption"]),
+            *tables,
+            Heading("Limits", 3),
+            Text([*limits, *answers.notes]),
             Heading("How to compute this page again", 3),
-            Code(again),
+            Code(shlex.join(again)),
         ]
 
     return write_page("surface", folder, blocks)
-
-
-def surface_blocks(answers: SurfaceAnswers, figures: Path) -> list[Block]:
-    """Return the blocks of a page about a surface; its figure is saved in `figures`."""
-    draw_surface(answers).save(figures / "surface")
-    limits = Path(__file__).with_name("limits.txt").read_text("utf-8").split("\n\n")
-    return [
-        Text([surface_title(answers)]),
-        *_findings(answers),
-        Figure(figures / "surface", entries(__file__, "page.toml")["caption"]),
-        *[
-            block
-            for title, table in surface_tables(answers).items()
-            for block in (Heading(title, 3), TableBlock(table))
-        ],
-        Heading("Limits", 3),
-        Text([*limits, *answers.notes]),
-    ]
 
 
 def _findings(answers: SurfaceAnswers) -> Iterator[Callout]:

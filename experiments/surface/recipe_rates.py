@@ -18,14 +18,7 @@ from rebench.recipes.fixed import Fixed, NasBench201
 from rebench.recipes.init import init_rate_factor
 from rebench.runs import RecipeSpec
 
-__all__ = [
-    "RULES",
-    "effective_rate",
-    "fixed_rate",
-    "measured_rates",
-    "rule_rates",
-    "with_rates",
-]
+__all__ = ["RULES", "effective_rate", "fixed_rate", "measured_rates", "rule_rates", "with_rates"]
 
 # Rules that need only the graph. Measured rates need a network, so they come from a table.
 RULES: Final = ("topology-lr", "paths", "topology-exact", "am-mup")

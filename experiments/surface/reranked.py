@@ -25,7 +25,7 @@ from rebench.analysis.ranking import at_k, between_seeds, resampled
 DRAWS = 2000
 
 
-def reranked(table: str, recipes: list[str], draws: int = DRAWS) -> pd.DataFrame:
+def reranked(table: str, recipes: list[str]) -> pd.DataFrame:
     """Return a row per pair of recipes, with `tau`, `seed_tau`, `drop`, `points` and intervals."""
     tables = {}
     for recipe in recipes:
@@ -37,16 +37,14 @@ def reranked(table: str, recipes: list[str], draws: int = DRAWS) -> pd.DataFrame
     rows = []
     for first, second in itertools.combinations(recipes, 2):
         row = {"first": first, "second": second}
-        rows.append(row | of_pair(tables[first], tables[second], draws))
+        rows.append(row | of_pair(tables[first], tables[second]))
     return pd.DataFrame(rows)
 
 
-def of_pair(
-    first: Accuracies, second: Accuracies, draws: int = DRAWS, level: float = 0.95
-) -> dict[str, float]:
+def of_pair(first: Accuracies, second: Accuracies, level: float = 0.95) -> dict[str, float]:
     """Return a row of `reranked` for two tables; `level` is the coverage of its intervals."""
     paired = Paired.of(first, second).whole
-    sample = resampled(paired.classes, draws, np.random.default_rng(0))
+    sample = resampled(paired.classes, DRAWS, np.random.default_rng(0))
     seeds = (paired.before.seeds, paired.after.seeds)
     found = between_seeds(paired.before.runs, paired.after.runs, sample, [100.0], seeds=seeds)
     points = crossed_difference(paired)

@@ -26,12 +26,7 @@ from rebench.analysis.concordance import Floats, Ints
 from rebench.data import data_spec
 from rebench.errors import InputError
 
-__all__ = [
-    "fit_rates",
-    "graph_statistics",
-    "regret_curve",
-    "rule_regrets",
-]
+__all__ = ["fit_rates", "graph_statistics", "regret_curve", "rule_regrets"]
 
 # The same rate for every cell. With equal widths, muP is such a rule.
 _CONSTANT: Final = "constant"

@@ -54,10 +54,7 @@ def list_datasets(
 
 @app.command("fetch")
 def fetch_dataset(
-    dataset: Annotated[
-        str,
-        typer.Argument(metavar="DATASET", help="Name in `rebench data list`."),
-    ],
+    dataset: Annotated[str, typer.Argument(metavar="DATASET", help="Name in `rebench data list`.")],
     data_root: options.DataRoot = None,
 ) -> None:
     """Download the official archive of a data set, and check its MD5 sum.

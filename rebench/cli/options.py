@@ -46,10 +46,7 @@ __all__ = [
 CELL_HELP: Final = "Index (0 to 15624), code (such as 3_34_131) or architecture string of a cell."
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-CellName = Annotated[
-    str,
-    typer.Argument(metavar="CELL", help=CELL_HELP),
-]
+CellName = Annotated[str, typer.Argument(metavar="CELL", help=CELL_HELP)]
 DataRoot = Annotated[
     Path | None, typer.Option(envvar="REBENCH_DATA", help="Folder of the image data sets.")
 ]
@@ -79,16 +76,12 @@ Published = Annotated[
     str | None,
     typer.Option(envvar="REBENCH_BENCHMARK", help="Table of published accuracies, such as nb201."),
 ]
-Recipe = Annotated[
-    str | None,
-    typer.Option(help="Recipe to use, if the table has several."),
-]
+Recipe = Annotated[str | None, typer.Option(help="Recipe to use, if the table has several.")]
 RunFolder = Annotated[
     Path, typer.Argument(metavar="RUN", help="Run folder, which `rebench submit` has made.")
 ]
 RunOption = Annotated[
-    Path | None,
-    typer.Option("--run", help="Run folder (default: runs/NAME next to NAME.toml)."),
+    Path | None, typer.Option("--run", help="Run folder (default: runs/NAME next to NAME.toml).")
 ]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of all random draws.")]
 Settings = Annotated[

@@ -31,10 +31,7 @@ _RANK_INTERVAL: Final = ("rank_low", "rank_high", "may_be_best")
 def query(
     context: typer.Context,
     table: options.TableName,
-    cell: Annotated[
-        str | None,
-        typer.Argument(metavar="CELL", help=options.CELL_HELP),
-    ] = None,
+    cell: Annotated[str | None, typer.Argument(metavar="CELL", help=options.CELL_HELP)] = None,
     dataset: options.Dataset = None,
     split: options.Split = None,
     epochs: options.Epochs = None,
@@ -135,12 +132,10 @@ def query(
 def _difference(value: float, rows: list[dict[str, Any]]) -> dict[str, float | None]:
     """Return the difference of the means in two rows, with its interval if both have one."""
     halves = [row["high"] - row["mean"] for row in rows if row["high"] is not None]
+    if len(halves) < len(rows):
+        return {"mean": value, "low": None, "high": None}
     half = math.hypot(*halves)
-    known = len(halves) == len(rows)
-    return {
-        "mean": value, "low": value - half if known else None,
-        "high": value + half if known else None,
-    }  # fmt: skip
+    return {"mean": value, "low": value - half, "high": value + half}
 
 
 def _in_order(table: str, cell: str | None) -> tuple[str, str | None]:

@@ -32,12 +32,10 @@ Format: TypeAlias = Literal["table", "csv", "json", "latex", "md"]
 
 def choices(
     dataset: Annotated[
-        list[str] | None,
-        typer.Option(help="Data set to compare; repeatable (default: all)."),
+        list[str] | None, typer.Option(help="Data set to compare; repeatable (default: all).")
     ] = None,
     recipe: Annotated[
-        list[str] | None,
-        typer.Option(help="Recipe to compare; repeatable (default: all)."),
+        list[str] | None, typer.Option(help="Recipe to compare; repeatable (default: all).")
     ] = None,
     against: Annotated[
         str | None,
@@ -92,8 +90,7 @@ def choices(
 def rank(
     table: options.TableName,
     second: Annotated[
-        str | None,
-        typer.Argument(metavar="TABLE", help="Second table, to compare with the first."),
+        str | None, typer.Argument(metavar="TABLE", help="Second table, to compare with the first.")
     ] = None,
     *,
     chosen: Choices,

@@ -32,8 +32,7 @@ def submit(
     spec: Annotated[
         Path,
         typer.Argument(
-            metavar="SWEEP|RUN",
-            help="TOML file of the sweep, or run folder to submit again.",
+            metavar="SWEEP|RUN", help="TOML file of the sweep, or run folder to submit again."
         ),
     ],
     cluster: Annotated[

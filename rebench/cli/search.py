@@ -65,12 +65,11 @@ class Searching:
         typer.Option(
             help="Short trainings for Hyperband and BOHB. runs: separate trainings with fewer "
             "epochs. curve: accuracies during one training, after each number of epochs in "
-            "--epochs; without --epochs, after 1/9, 1/3 and all of its epochs.",
+            "--epochs; without --epochs, after 1/9, 1/3 and all of its epochs."
         ),
     ] = "runs"
     on_test: Annotated[
-        bool,
-        typer.Option("--on-test", help="Search on test accuracy, not validation accuracy."),
+        bool, typer.Option("--on-test", help="Search on test accuracy, not validation accuracy.")
     ] = False
     signal: Annotated[
         str | None,
@@ -80,8 +79,7 @@ class Searching:
         ),
     ] = None
     times: Annotated[
-        str | None,
-        typer.Option(help="Table with training times, if TABLE has none."),
+        str | None, typer.Option(help="Table with training times, if TABLE has none.")
     ] = None
     trained: Annotated[
         Path | None,
@@ -162,8 +160,7 @@ def list_algorithms(as_json: options.AsJson = False) -> None:
 @options.takes(how=Searching, spending=Spending)
 def run(
     algorithm: Annotated[
-        str,
-        typer.Argument(metavar="ALGORITHM", help="Name in `rebench search list`."),
+        str, typer.Argument(metavar="ALGORITHM", help="Name in `rebench search list`.")
     ],
     table: options.TableName,
     *,
@@ -219,8 +216,7 @@ def compare_tables(
     tables: Annotated[
         list[str],
         typer.Argument(
-            metavar="TABLE [TABLE]",
-            help="One or two tables; NAME@RECIPE selects a recipe.",
+            metavar="TABLE [TABLE]", help="One or two tables; NAME@RECIPE selects a recipe."
         ),
     ],
     algorithm: Annotated[

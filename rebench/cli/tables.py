@@ -205,11 +205,7 @@ def release(
 
     options.refuse_existing(out, force)
     made = release_run(run, out, title=title, licence=licence, cite=cite or ())
-    row = {
-        "table": out,
-        "trials": made.trials,
-        "sha256 of records": made.records_sha256,
-    }
+    row = {"table": out, "trials": made.trials, "sha256 of records": made.records_sha256}
     print_rows([row], as_json=as_json)
 
 

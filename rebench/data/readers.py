@@ -110,9 +110,7 @@ def _read_jpegs(spec: DataSpec, root: Path) -> RawData:
 
     note = "JPEG-coded images: accuracies are slightly lower than with the lossless images"
     return RawData(
-        train=part("train", spec.train_images),
-        test=part("test", spec.test_images),
-        notes=(note,),
+        train=part("train", spec.train_images), test=part("test", spec.test_images), notes=(note,)
     )
 
 

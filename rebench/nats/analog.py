@@ -1,10 +1,9 @@
 """AnalogNAS-Bench: all cells re-trained on CIFAR-10, and tested with quantisation, noise and drift.
 
 arXiv:2506.18495. Its package contains a pickled dict whose keys are tuples of six operations. The
-edges are 1<-0, 2<-0, 3<-0, 2<-1, 3<-1, 3<-2 (sorted by source, unlike architecture strings), and
-0..4 are skip, none, 3x3, 1x1 and pooling. This order is inferred: with this order, tau-b between
-the baseline and the published CIFAR-10 means is 0.926; with the order of architecture strings it is
-0.571.
+edges are sorted by source and the operations numbered as in JAHS-Bench-201 (`rebench.nats.jahs`).
+This order is inferred: with this order, tau-b between the baseline and the published CIFAR-10 means
+is 0.926; with the order of architecture strings it is 0.571.
 """
 
 from __future__ import annotations
@@ -16,13 +15,14 @@ from typing import Any, Final
 import pandas as pd
 
 from cells import Cell
-from cells.ops import AVG_POOL, CONV_1X1, CONV_3X3, EDGES, NONE, SKIP
+from cells.ops import EDGES
 from rebench.data.safe_pickle import load_pickle, shown
 from rebench.errors import StoreError, UnsafeFileError
 from rebench.extensions import entries
 from rebench.machine import bounded_memory
 from rebench.nats.catalogue import fetchable
 from rebench.nats.ingest import Ingested, ingested
+from rebench.nats.jahs import EDGES_BY_SOURCE, OPERATIONS
 from rebench.nats.wheels import Wheel, wheel_file
 from rebench.tables.checks import check_values
 from rebench.tables.columns import unknown_seed
@@ -47,9 +47,6 @@ _DRIFTS: Final = tuple(
     for seconds in (60, 3600, 86400, 2592000)
 )
 RECIPES: Final = (*_TRAININGS, *_DRIFTS)
-# (target, source) of the six places of a key, and the operations 0..4.
-_EDGES: Final = ((1, 0), (2, 0), (3, 0), (2, 1), (3, 1), (3, 2))
-_OPS: Final = (SKIP, NONE, CONV_3X3, CONV_1X1, AVG_POOL)
 
 
 def fetch_analog(
@@ -112,9 +109,11 @@ def read_analog(data: bytes, what: str) -> pd.DataFrame:
 
 def _index(key: Any, what: str) -> int:
     # The reader of pickles takes no other tuples of six as keys than six operations.
-    if type(key) is not tuple or len(key) != len(_EDGES):
+    if type(key) is not tuple or len(key) != len(EDGES_BY_SOURCE):
         raise UnsafeFileError(f"{what}: expected six operations from 0 to 4, got {shown(key)}")
-    op10, op20, op21, op30, op31, op32 = (_OPS[key[_EDGES.index(edge)]] for edge in EDGES)
+    op10, op20, op21, op30, op31, op32 = (
+        OPERATIONS[key[EDGES_BY_SOURCE.index(edge)]] for edge in EDGES
+    )
     return Cell((op10, op20, op21, op30, op31, op32)).index
 
 

@@ -21,13 +21,7 @@ import pandas as pd
 import pyarrow as pa
 
 from cells import SPACE_SIZE
-from rebench.errors import (
-    InputError,
-    RebenchError,
-    StoreError,
-    UnknownNameError,
-    UnsafeFileError,
-)
+from rebench.errors import InputError, RebenchError, StoreError, UnknownNameError, UnsafeFileError
 from rebench.machine import bounded_memory, cores
 from rebench.nats.files import LARGEST_BYTES, CellResults, file_index, read_results
 from rebench.nats.jahs import read_jahs

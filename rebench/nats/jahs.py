@@ -26,13 +26,13 @@ from rebench.tables.columns import RULES, Column
 from rebench.tables.longfile import read_csv
 from rebench.tables.parquet import ParquetFile
 
-__all__ = ["TASKS", "read_jahs"]
+__all__ = ["EDGES_BY_SOURCE", "OPERATIONS", "TASKS", "read_jahs"]
 
 TASKS: Final = ("cifar10", "colorectal_histology", "fashion_mnist")
 
 # (target, source) of Op1..Op6, and the operations 0..4.
-_EDGES: Final = ((1, 0), (2, 0), (3, 0), (2, 1), (3, 1), (3, 2))
-_OPS: Final = np.array([SKIP, NONE, CONV_3X3, CONV_1X1, AVG_POOL])
+EDGES_BY_SOURCE: Final = ((1, 0), (2, 0), (3, 0), (2, 1), (3, 1), (3, 2))
+OPERATIONS: Final = (SKIP, NONE, CONV_3X3, CONV_1X1, AVG_POOL)
 _OP_NAMES: Final = tuple(f"Op{edge}" for edge in range(1, 7))
 _ACCURACIES: Final = {"train": "train-acc", "x-valid": "valid-acc", "ori-test": "test-acc"}
 
@@ -67,8 +67,9 @@ def read_jahs(source: Path) -> pd.DataFrame:
             f"convert them with pandas"
         )
     told = pd.concat(parts, ignore_index=True)
-    ops = _OPS[told[list(_OP_NAMES)].to_numpy(dtype=np.int64)]
-    ranks = ops[:, [_EDGES.index(edge) for edge in EDGES]] @ len(OP_NAMES) ** np.arange(5, -1, -1)
+    ops = np.array(OPERATIONS)[told[list(_OP_NAMES)].to_numpy(dtype=np.int64)]
+    by_target = ops[:, [EDGES_BY_SOURCE.index(edge) for edge in EDGES]]
+    ranks = by_target @ len(OP_NAMES) ** np.arange(5, -1, -1)
     runs = told[["dataset", *_OURS]].rename(columns=_OURS).assign(
         index=np.argsort(index_order())[ranks], train_split="jahs", batch_size=256,
         augmentation=told["TrivialAugment"].map({True: "trivial", False: "standard"}),

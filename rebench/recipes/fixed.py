@@ -14,13 +14,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from rebench.recipes.base import HyperParameters, Positive, Recipe, register
 from rebench.recipes.graph import BENCHMARK_LR, Architecture
-from rebench.recipes.init import (
-    LayerInit,
-    default_init,
-    he_init,
-    mean_field_readout,
-    selects,
-)
+from rebench.recipes.init import LayerInit, default_init, he_init, mean_field_readout, selects
 
 if TYPE_CHECKING:
     from rebench.nets import Layer

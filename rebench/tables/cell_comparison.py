@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from rebench.tables.answers import CellName, Summary, cell_index
+from rebench.tables.answers import CellName, cell_index
 from rebench.tables.layout import Key
 from rebench.tables.table import Table
 
 __all__ = ["CellComparison", "compare_cell"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CellComparison:
-    """Accuracies of a cell in two tables, and their difference: re-trained minus published.
+class CellComparison(NamedTuple):
+    """Difference of a cell's mean accuracies in two tables: re-trained minus published.
 
     `ranks` are among the cells of both tables; `common` is the number of these cells.
     """
 
-    published: Summary
-    retrained: Summary
     difference: float
     ranks: tuple[int, int]
     common: int
@@ -30,16 +27,10 @@ class CellComparison:
 def compare_cell(published: Table, retrained: Table, cell: CellName, key: Key) -> CellComparison:
     """Compare one cell's accuracy in two tables."""
     index, tables = cell_index(cell), (published, retrained)
-    before, after = (table.query(index, *key) for table in tables)
+    before, after = (table.accuracy(index, *key) for table in tables)
     groups = [table.group(*key) for table in tables]
     common = np.intersect1d(groups[0].index, groups[1].index)
     # As in a table, a cell without a finite mean is the last.
     means = [np.nan_to_num(group.mean("accuracy"), nan=-np.inf) for group in groups]
     first, second = (1 + int((mean[common] > mean[index]).sum()) for mean in means)
-    return CellComparison(
-        published=before,
-        retrained=after,
-        difference=after.mean - before.mean,
-        ranks=(first, second),
-        common=len(common),
-    )
+    return CellComparison(after - before, (first, second), len(common))

@@ -15,14 +15,7 @@ from rebench.data import BENCHMARK
 from rebench.errors import InputError
 from rebench.printable import CONTROL
 from rebench.tables.answers import cell_index
-from rebench.tables.columns import (
-    COLUMNS,
-    LONGEST_NAME,
-    REQUIRED,
-    RULES,
-    Column,
-    likely_columns,
-)
+from rebench.tables.columns import COLUMNS, LONGEST_NAME, REQUIRED, RULES, Column, likely_columns
 
 if TYPE_CHECKING:
     import pandas as pd

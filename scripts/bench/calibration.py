@@ -20,7 +20,6 @@ import argparse
 import contextlib
 import itertools
 import json
-import sys
 import time
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -31,22 +30,12 @@ from typing import Any, NamedTuple, TypeAlias
 import joblib
 import numpy as np
 from numpy.typing import NDArray
+from results_file import RESULTS, kept, publish
 from scipy import stats
 
-PROJECT = Path(__file__).parents[2]
-sys.path[:0] = [str(PROJECT)]
-
-from results_file import RESULTS, kept, publish  # noqa: E402 - after the path
-
-from rebench.analysis import (  # noqa: E402 - after the path
-    TOP_PERCENT,
-    Accuracies,
-    Paired,
-    compare,
-    rank_intervals,
-)
-from rebench.analysis.curve import rank_curve  # noqa: E402 - after the path
-from rebench.analysis.power import power  # noqa: E402 - after the path
+from rebench.analysis import TOP_PERCENT, Accuracies, Paired, compare, rank_intervals
+from rebench.analysis.curve import rank_curve
+from rebench.analysis.power import power
 
 Floats = NDArray[np.float64]
 

@@ -30,15 +30,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from results_file import RESULTS, publish
+from results_file import PROJECT, RESULTS, publish
 
-PROJECT = Path(__file__).parents[2]
 sys.path.insert(0, str(PROJECT / "tests"))
-sys.path.insert(0, str(PROJECT))  # scripts in this folder would hide packages
 
-from cluster import Cluster, Sweep, signal_all  # noqa: E402 - after the path
+from cluster import Cluster, Sweep, signal_all
 
-from rebench.runs import FinishedTrials, write_atomically  # noqa: E402 - after the path
+from rebench.runs import FinishedTrials, write_atomically
 
 MEASURES = ("rebench/launch", "rebench/runs", "rebench/train")
 NODES = ("n1", "n2", "n3")

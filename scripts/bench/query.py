@@ -18,13 +18,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-from results_file import (
-    median_seconds,
-    publish,
-    run_python,
-    scaled,
-    shared_data,
-)
+from results_file import median_seconds, publish, run_python, scaled, shared_data
 
 # Shows the speed of the machine.
 IMPORT = "import time; t = time.perf_counter(); import pandas; print(time.perf_counter() - t)"

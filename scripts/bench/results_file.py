@@ -9,21 +9,26 @@ benchmark runs. Nothing is written then, since such times have no meaning.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import datetime as dt
 import json
 import os
 import platform
+import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pandas as pd
+
+if TYPE_CHECKING:
+    from rebench.runs import Trial
 
 PROJECT = Path(__file__).parents[2]
 # Benchmarks import this checkout and the helpers of its tests, after this file.
@@ -73,12 +78,21 @@ def median_seconds(function: Callable[[], object], repeats: int = 5) -> float:
     return statistics.median(times)
 
 
+def trials_of(
+    cell: int, dataset: str, seeds: Iterable[int], *, recipe: str = "nb201", **settings: Any
+) -> list[Trial]:
+    """Return trials of a cell that differ only in their seed; `settings` are fields of `Trial`."""
+    from rebench.runs import RecipeSpec, Trial
+
+    shared = {"cell": cell, "dataset": dataset, "recipe": RecipeSpec(name=recipe), **settings}
+    return [Trial(seed=seed, **shared) for seed in seeds]
+
+
 class Ran(NamedTuple):
     """Output, time and memory of a command."""
 
     printed: str
     seconds: float
-    user_s: float
     cpu_s: float
     peak_gb: float
 
@@ -100,7 +114,19 @@ def run_python(*arguments: str) -> Ran:
             raise SystemExit(f"{' '.join(arguments)} failed")
         out.seek(0)
         cpu_s, peak_gb = usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024 / 1e9
-        return Ran(out.read(), seconds, usage.ru_utime, cpu_s, peak_gb)
+        return Ran(out.read(), seconds, cpu_s, peak_gb)
+
+
+def unpacked(commit: str) -> Path:
+    """Unpack a commit into a folder of its name, which is removed at exit."""
+    folder = Path(tempfile.mkdtemp(), commit)
+    atexit.register(shutil.rmtree, folder.parent)
+    folder.mkdir()
+    packed = subprocess.run(
+        ["git", "archive", commit, "rebench", "cells"], cwd=PROJECT, capture_output=True, check=True
+    )
+    subprocess.run(["tar", "-x", "-C", folder], input=packed.stdout, check=True)
+    return folder
 
 
 @contextlib.contextmanager

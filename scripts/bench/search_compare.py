@@ -16,14 +16,10 @@ import os
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
-PROJECT = Path(__file__).parents[2]
-sys.path.insert(0, str(PROJECT / "scripts" / "bench"))
-
-from results_file import SCALE, publish, scaled  # noqa: E402 - after the path
+from results_file import PROJECT, SCALE, publish, scaled, unpacked
 
 MEASURES = ("rebench/search", "rebench/tables")
 BEFORE = "c4a7e93"
@@ -33,8 +29,9 @@ ROUNDS = 3 if SCALE == 1 else 1
 TABLE = PROJECT / "rebench" / "tables" / "released" / "tables" / "nb201.parquet"
 
 
-def contest() -> None:
-    """Search with the code on the path, and print times and results."""
+def contest(code: str) -> None:
+    """Search with the packages in the folder `code`, and print times and results."""
+    sys.path.insert(0, code)
     import numpy as np
 
     from rebench.search import Fidelity, SearchSpace, SearchTable
@@ -65,12 +62,10 @@ def contest() -> None:
 
 
 def measured(code: Path) -> dict[str, float | str]:
-    """Return the output of `contest` with the packages in `code`."""
-    done = subprocess.run(
-        [sys.executable, __file__, "--contest"], check=True, stdout=subprocess.PIPE, text=True,
-        env=os.environ | {"PYTHONPATH": str(code)},
-    )  # fmt: skip
-    answer: dict[str, float | str] = json.loads(done.stdout.splitlines()[-1])
+    """Return the output of `contest`, in a separate process."""
+    command = [sys.executable, __file__, "--contest", str(code)]
+    printed = subprocess.check_output(command, text=True)
+    answer: dict[str, float | str] = json.loads(printed.splitlines()[-1])
     return answer
 
 
@@ -78,18 +73,13 @@ def main() -> None:
     """Measure and publish."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--against", default=BEFORE, help="an earlier commit")
-    parser.add_argument("--contest", action="store_true", help="run one search only")
+    parser.add_argument("--contest", metavar="CODE", help="one search with the packages in CODE")
     asked = parser.parse_args()
     if asked.contest:
-        contest()
+        contest(asked.contest)
         return
-    with tempfile.TemporaryDirectory() as folder:
-        archive = subprocess.run(
-            ["git", "archive", asked.against, "cells", "rebench"],
-            cwd=PROJECT, check=True, stdout=subprocess.PIPE,
-        )  # fmt: skip
-        subprocess.run(["tar", "-x", "-C", folder], input=archive.stdout, check=True)
-        rounds = [[measured(code) for code in (Path(folder), PROJECT)] for _ in range(ROUNDS)]
+    codes = (unpacked(asked.against), PROJECT)
+    rounds = [[measured(code) for code in codes] for _ in range(ROUNDS)]
     same = len({answer["results"] for pair in rounds for answer in pair}) == 1
     rows = [
         {

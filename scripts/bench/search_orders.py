@@ -21,13 +21,7 @@ import pandas as pd
 from results_file import SCALE, publish, scaled
 
 from rebench.search import Budget, Fidelity, SearchSpace, SearchTable
-from rebench.search.comparison import (
-    Comparison,
-    OrderAgreement,
-    compare,
-    order_agreement,
-    run_all,
-)
+from rebench.search.comparison import Comparison, OrderAgreement, compare, order_agreement, run_all
 from rebench.search.reruns import rerun_tables
 from rebench.search.run import affordable, paper_budget
 from rebench.search.tabular import search_table

@@ -12,16 +12,12 @@ surface's network, by epochs with their evaluation, like its trials.
 from __future__ import annotations
 
 import argparse
-import atexit
 import dataclasses
 import inspect
 import multiprocessing
 import os
-import shutil
 import statistics
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from multiprocessing.connection import Connection
@@ -31,21 +27,15 @@ from typing import Any
 import pandas as pd
 import torch
 
-PROJECT = Path(__file__).parents[2]
-sys.path.insert(0, os.environ.get("REBENCH_TREE", str(PROJECT)))
+sys.path.insert(0, os.environ.get("REBENCH_TREE", str(Path(__file__).parents[2])))
 
-from reference_loop import reference_epochs  # noqa: E402 - after the path
-from results_file import publish  # noqa: E402 - after the path
+from reference_loop import reference_epochs
+from results_file import PROJECT, publish, trials_of, unpacked
 
-from rebench.data import Images, TrainingData, data_spec, load_data  # noqa: E402
-from rebench.runs import Protocol, RecipeSpec, Skeleton, Trial  # noqa: E402 - after the path
-from rebench.train import Sources, Speed, StackRun  # noqa: E402 - after the path
-from rebench.train.device import (  # noqa: E402 - after the path
-    device_name,
-    numerics,
-    peak_memory_mib,
-    prepare_device,
-)
+from rebench.data import Images, TrainingData, data_spec, load_data
+from rebench.runs import Protocol, Skeleton, Trial
+from rebench.train import Sources, Speed, StackRun
+from rebench.train.device import device_name, numerics, peak_memory_mib, prepare_device
 
 MEASURES = ("rebench/train", "rebench/nets", "rebench/data")
 FEWER = 1000
@@ -67,18 +57,8 @@ class Contest:
     def trials(self, copies: int, precision: str) -> list[Trial]:
         """Return `copies` trials of the network, by seed."""
         protocol = Protocol(batch_size=self.batch, precision=precision)
-        return [
-            Trial(
-                cell=self.cell,
-                dataset=self.dataset,
-                recipe=RecipeSpec(name="nb201"),
-                seed=seed,
-                epochs=1000,
-                skeleton=self.skeleton,
-                protocol=protocol,
-            )
-            for seed in range(copies)
-        ]
+        settings = {"epochs": 1000, "skeleton": self.skeleton, "protocol": protocol}
+        return trials_of(self.cell, self.dataset, range(copies), **settings)
 
     def data(self) -> TrainingData:
         """Return digits, or random images of the data set's shape."""
@@ -237,18 +217,6 @@ def over_cells(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 def numbers(listed: str) -> list[int]:
     """Return the numbers of a list with commas."""
     return [int(number) for number in listed.split(",") if number]
-
-
-def unpacked(commit: str) -> Path:
-    """Unpack a commit into a folder of its name, which is removed at exit."""
-    folder = Path(tempfile.mkdtemp(), commit)
-    atexit.register(shutil.rmtree, folder.parent)
-    folder.mkdir()
-    packed = subprocess.run(
-        ["git", "archive", commit, "rebench", "cells"], cwd=PROJECT, capture_output=True, check=True
-    )
-    subprocess.run(["tar", "-x", "-C", folder], input=packed.stdout, check=True)
-    return folder
 
 
 def main() -> None:

@@ -52,10 +52,7 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="rebench-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
-        rows = [
-            *_planned(folder, options.cells, options.past),
-            *_launched(folder, options.cells),
-        ]
+        rows = [*_planned(folder, options.cells, options.past), *_launched(folder, options.cells)]
     publish("whole_space", rows, cells=options.cells, days=DAYS, lost_a_day=LOST_A_DAY)
 
 
@@ -103,7 +100,8 @@ def _launched(folder: Path, cells: int) -> list[dict[str, object]]:
         timed("first submit", *send)
         timed("status, all waiting", "status", str(run))
         for day in range(1, DAYS + 1):
-            queued = _lines("squeue", "--noheader", "--array", "--format=%i")
+            asked = ["squeue", "--noheader", "--array", "--format=%i"]
+            queued = subprocess.check_output(asked, text=True).split()
             lost = draw.sample(queued, max(1, round(LOST_A_DAY * len(queued))))
             subprocess.run(["scancel", *lost], check=True)
             timed(f"submit after day {day}, {len(lost)} of {len(queued)} jobs lost", *send)
@@ -126,10 +124,6 @@ def _launched(folder: Path, cells: int) -> list[dict[str, object]]:
     cell = next(iter(Run.open(run).trials().values())).cell.index
     timed("query a cell", "query", str(run), str(cell))
     return rows
-
-
-def _lines(*command: str) -> list[str]:
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
 
 
 if __name__ == "__main__":

@@ -158,12 +158,9 @@ def _scatter(axes: Axes, reranking: Reranking) -> pd.DataFrame:
         axis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
     if hidden := int(((before < low) | (after < low)).sum()):
         axes.annotate(
-            f"not shown: {hidden} lower",
-            (0.04, 0.96),
-            xycoords="axes fraction",
-            va="top",
+            f"not shown: {hidden} lower", (0.04, 0.96), xycoords="axes fraction", va="top",
             fontsize=6,
-        )
+        )  # fmt: skip
     axes.set_xlabel(f"{label(reranking.before.name, _NAME_LETTERS)} (%)")
     axes.set_ylabel(f"{label(reranking.after.name, _NAME_LETTERS)} (%)")
     data = _tidy("accuracy", reranking, x=before, y=after)

@@ -50,16 +50,10 @@ def anytime_figure(results: Sequence[Comparison]) -> Drawing:
         frames.append(curves.assign(table=result.table.name))
         for number, name in enumerate(result.algorithms):
             part = curves[curves["algorithm"] == name]
-            style = series_style(number)
-            axes.plot(
-                part["spent"],
-                part["regret"],
-                **style,
-                label=label(name),
-                markevery=(2 * number, 15),
-            )
+            style, spent = series_style(number), part["spent"]
+            axes.plot(spent, part["regret"], **style, label=label(name), markevery=(2 * number, 15))
             axes.fill_between(
-                part["spent"], part["low"], part["high"], color=style["color"], alpha=0.2, lw=0
+                spent, part["low"], part["high"], color=style["color"], alpha=0.2, lw=0
             )
         axes.set_xscale("log")
         axes.set_yscale("log")

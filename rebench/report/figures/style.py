@@ -84,27 +84,23 @@ class Drawing(Figure):
         files. Returns the paths written.
         """
         stem = Path(path)
-        if stem.suffix in {".pdf", ".svg", ".png", ".csv"}:
+        if stem.suffix[1:] in (*FORMATS, "csv"):
             raise InputError(f"the path of a figure must have no suffix, got {stem}: remove it")
         no_date = {"pdf": {"CreationDate": None}, "svg": {"Date": None}, "png": {"Software": None}}
-        written = []
+        *targets, table = files_of(stem, formats)
         layout = self.get_layout_engine()
         try:
             stem.parent.mkdir(parents=True, exist_ok=True)
             with mpl.rc_context(rc=STYLE):
-                for suffix in formats:
-                    target = stem.with_name(f"{stem.name}.{suffix}")
-                    self.savefig(target, metadata=no_date.get(suffix))
-                    written.append(target)
+                for target in targets:
+                    self.savefig(target, metadata=no_date.get(target.suffix[1:]))
                     # All formats use the first layout, because a layout takes as long as drawing.
                     self.set_layout_engine("none")
             if self.data is not None:
-                table = stem.with_name(f"{stem.name}.csv")
                 self.data.to_csv(table, index=False)
-                written.append(table)
         finally:
             self.set_layout_engine(layout)
-        return written
+        return targets if self.data is None else [*targets, table]
 
     def with_data(self, data: pd.DataFrame) -> Drawing:
         """Set the data of the figure, and return it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import jinja2
@@ -10,8 +11,9 @@ import pytest
 from support import PROJECT
 
 from experiments.findings import __main__ as pages
-from experiments.findings.estimate import Estimate, number
+from experiments.findings.estimate import Estimate
 from experiments.findings.figures import draw_procedures
+from experiments.findings.full_size import STORED
 
 FOLDER = PROJECT / "experiments" / "findings"
 # Numbers of plans, recipes and papers, which no table can give.
@@ -69,7 +71,7 @@ def test_numbers_are_shown_alike_everywhere():
     assert shown == "0.13 0.00 15,625 text"
     assert str(Estimate(0.126, -0.004, 2)) == "0.13 (0.00 to 2.00)"
     assert Estimate(0.1024, 0, 1).to(3) == "0.102 (0.000 to 1.000)"
-    assert number(49.6, 0) == "50"
+    assert pages.filled("{{ number(49.6, 0) }}") == "50"
 
 
 def test_intervals_of_a_page_are_counted():
@@ -126,7 +128,7 @@ def test_figure_of_procedures_shows_the_stored_numbers():
     row = data[(data["series"] == "hardware-aware") & (data["x"] == 50)]
     [stored] = [
         row
-        for row in pages._stored()["retrained"]["rows"]
+        for row in json.loads(STORED.read_text())["retrained"]["rows"]
         if (row["before"], row["recipe"], row["by"]) == ("nb201", "analog", "benchmark")
         and row["top_percent"] == 50
     ]

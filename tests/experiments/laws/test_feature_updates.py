@@ -11,8 +11,8 @@ import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 
 from cells import Cell
 from experiments.laws import bafu, speed
-from experiments.laws.alignment import controlled_rates, draw_batches, gradients_of
-from experiments.laws.bafu import first_order_updates
+from experiments.laws.alignment import controlled_rates, draw_batches
+from experiments.laws.bafu import first_order_updates, gradients_of
 from experiments.laws.conv_step import DeepNet, DeepPlan
 from rebench.errors import UnknownNameError
 from rebench.nets import TinyNet
