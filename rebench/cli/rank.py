@@ -15,6 +15,7 @@ from rebench.cli import options
 from rebench.cli.output import frame_rows, print_rows, progress, say
 from rebench.cli.reliability import of_one_data_set, print_reliability
 from rebench.errors import InputError
+from rebench.machine import keep_freed_memory
 from rebench.printable import printable
 
 if TYPE_CHECKING:
@@ -145,6 +146,7 @@ def rank(
 
     Example: rebench rank mini@fixed mini@topology --top 100,10
     """
+    keep_freed_memory()  # freed by thousands of samples
     output = "json" if as_json else output
     if figure is not None and figure.suffix not in (".pdf", ".svg", ".png"):
         raise InputError(f"--figure takes FILE.pdf, FILE.svg or FILE.png, got {figure}")
@@ -199,6 +201,7 @@ def report(
     beside = path / "report" if path.is_dir() else path.with_name(f"{path.stem}-report")
     folder = out or beside
     options.refuse_existing(folder / "report.html", force)
+    keep_freed_memory()
     with progress("Comparing and drawing"):
         written = write_report(_study(table, chosen), folder)
     row = {"html": written.html, "markdown": written.markdown, "figures": written.figures}
@@ -310,11 +313,9 @@ def _compared(first: str, second: str, against_dataset: str | None, chosen: Choi
 
 def _study(table: str, chosen: Choices) -> Study:
     from rebench.analysis.study import BENCHMARK, study
-    from rebench.machine import keep_freed_memory
     from rebench.tables import open_table
     from rebench.tables.opening import read_rows
 
-    keep_freed_memory()  # freed by thousands of samples
     asked = chosen.against in (None, BENCHMARK)
     published = open_table(chosen.published) if chosen.published and asked else None
     return study(read_rows(table), chosen, name=table, published=published)

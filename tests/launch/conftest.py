@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import shutil
 import tempfile
 from pathlib import Path
@@ -45,7 +47,16 @@ watched_cluster = _private_cluster("--over-memory-kill", "--nodes", "1")
 
 @pytest.fixture(scope="session")
 def undisturbed(tmp_path_factory):
-    """The outcomes of an undisturbed sweep of 42 trials in one process."""
-    sweep = Sweep(tmp_path_factory.mktemp("undisturbed"))
-    assert sweep.submit("--cluster", "debug")["sent"] == sweep.size
-    return sweep.outcomes()
+    """The outcomes of an undisturbed sweep of 42 trials in one process.
+
+    The processes of pytest-xdist share the sweep: the first one trains it.
+    """
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
+    with (folder / "undisturbed.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        sweep = Sweep(folder / "undisturbed")
+        row = sweep.submit("--cluster", "debug")
+        assert row["sent"] + row["already_done"] == sweep.size
+        return sweep.outcomes()

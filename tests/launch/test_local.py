@@ -27,16 +27,8 @@ from rebench.runs.claims import tree_of
 from rebench.train import kept_networks
 
 
-@pytest.fixture(scope="module")
-def quiet(tmp_path_factory):
-    """The outcomes of an undisturbed sweep of 12 trials."""
-    sweep = Sweep(tmp_path_factory.mktemp("quiet"), cells=2)
-    assert sweep.submit("--cluster", "debug")["sent"] == 12
-    return sweep.outcomes()
-
-
 @pytest.mark.slow
-def test_local_jobs_are_killed_and_resumed_with_equal_records(tmp_path, quiet):
+def test_local_jobs_are_killed_and_resumed_with_equal_records(tmp_path, undisturbed):
     sweep = Sweep(tmp_path / "local", cells=2)
     keep = ["--set", "train.keep=weights"]
     sent = sweep.submit("--cluster", "local", "--trials-per-job", "6", *keep)
@@ -51,12 +43,12 @@ def test_local_jobs_are_killed_and_resumed_with_equal_records(tmp_path, quiet):
     assert counts["lost"] == 12 - counts["done"]
     assert sweep.submit("--cluster", "local", *keep)["sent"] == counts["lost"]
     assert sweep.wait_until_over()["done"] == 12
-    assert sweep.outcomes() == quiet
+    assert sweep.outcomes().items() <= undisturbed.items()
     kept = {one.trial.trial_id: one for one in kept_networks(sweep.run)}
-    assert kept.keys() == quiet.keys()
+    assert len(kept) == 12
     for trial_id, one in kept.items():
         one.read()
-        assert one.record.outcome.model_dump() == quiet[trial_id]
+        assert one.record.outcome.model_dump() == undisturbed[trial_id]
 
 
 @pytest.mark.parametrize(
@@ -200,6 +192,7 @@ def test_workers_end_at_a_checkpoint_if_the_process_of_their_job_is_killed(tmp_p
 @pytest.mark.slow
 def test_workers_outlive_ctrl_c_and_the_terminal_that_they_were_started_from(tmp_path):
     sweep = Sweep(tmp_path, cells=1, epochs=40)  # longer than `cancel` needs on a busy machine
+    sweep.spec.write_text(sweep.spec.read_text().replace(", 888", ""))  # three trials
     sweep.submit("--cluster", "local", "--set", "slurm.array_parallelism=1")
     sweep.rebench("cancel")
     sweep.wait_until_over()
@@ -219,7 +212,7 @@ def test_workers_outlive_ctrl_c_and_the_terminal_that_they_were_started_from(tmp
         os.killpg(watching.pid, signal.SIGINT)
         said = watching.stdout.read().decode()
     assert "the jobs continue; `rebench cancel " in said
-    assert sweep.wait_until_over()["done"] == 6
+    assert sweep.wait_until_over()["done"] == 3
 
 
 @pytest.mark.slow
@@ -285,7 +278,7 @@ def test_retry_of_what_was_never_submitted_is_one_clear_line(tmp_path):
 
 
 @pytest.mark.slow
-def test_processes_of_a_local_job_divide_its_trials(tmp_path, quiet):
+def test_processes_of_a_local_job_divide_its_trials(tmp_path, undisturbed):
     sweep = Sweep(tmp_path / "local", cells=2)
     sweep.submit(
         "--cluster", "local", "--set", "slurm.processes_per_job=2", "--trials-per-job", "12"
@@ -301,7 +294,7 @@ def test_processes_of_a_local_job_divide_its_trials(tmp_path, quiet):
         assert re.findall(r"recorded (.*) in [\d.]+ s", said) == [trial.describe()]
         assert len(re.findall(" training ", said)) == 1
     assert sweep.records() == 12
-    assert sweep.outcomes() == quiet
+    assert sweep.outcomes().items() <= undisturbed.items()
 
 
 def test_data_that_are_missing_are_an_error_before_anything_is_sent(tmp_path):
