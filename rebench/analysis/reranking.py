@@ -29,7 +29,7 @@ from rebench.analysis.rank_table import (
     with_notes,
 )
 from rebench.analysis.ranking import of_means, seed_jackknife
-from rebench.analysis.replicates import assumed_equal
+from rebench.analysis.replicates import assumed_equal, has_replicates
 from rebench.analysis.seed_noise import Rng
 from rebench.drawable import Drawable
 from rebench.printable import number, probability, signed, span
@@ -180,7 +180,8 @@ class Reranking(Drawable):
 
     def jackknife(self) -> pd.DataFrame:
         """Return `seed_jackknife`: `drop` at each K with an interval over seeds."""
-        return seed_jackknife(self.paired, self.by_k["top_percent"].tolist())
+        top = self.by_k["top_percent"].tolist()
+        return seed_jackknife(self.paired, top, by=_own(self.by))
 
     def frame(self) -> pd.DataFrame:
         """Return one row per K: tau, seed tau and drop with intervals, ratio, p-values."""
@@ -247,10 +248,11 @@ class Reranking(Drawable):
                 for name, other in assumed_equal(self.paired)
             ]
             if row["drop_low"] <= 0:
+                why = "p is from means over seeds, which are less noisy than the single runs of tau"
+                if has_replicates(self.paired):
+                    why = "p is one-sided, and the interval is two-sided"
                 warnings.insert(
-                    0,
-                    "The interval of this drop contains 0, so its size is unknown: p is from means "
-                    "over seeds, which are less noisy than the single runs of tau.",
+                    0, f"The interval of this drop contains 0, so its size is unknown: {why}."
                 )
         else:
             claim, row = "No difference was detected.", largest

@@ -208,7 +208,14 @@ def test_compare_takes_names_tables_and_rows_alike():
     assert str(by_name).startswith(f"{said}: The rankings differ by")
     assert repr(by_name) == f"<Reranking: {by_name}>"
     assert "<table" in by_name._repr_html_()
-    assert by_name.jackknife()["drop"].tolist() == by_name.frame()["drop"].tolist()
+
+
+@pytest.mark.parametrize("by", ["benchmark", "retrained", "either", "mini@topology-lr"])
+def test_the_jackknife_is_of_the_drops_of_the_comparison(by):
+    """The table that selects the top K % is the same."""
+    options = {"draws": 0, "top_percent": (100, 50)}
+    found = rebench.compare("mini@fixed", "mini@topology", by=by, **options)
+    assert found.jackknife()["drop"].tolist() == pytest.approx(found.by_k["drop"].tolist())
 
 
 def test_accuracies_with_an_index_of_cells_are_compared_with_a_table():
