@@ -209,20 +209,9 @@ class Reranking(Drawable):
     @property
     def sentence(self) -> str:
         """Return the verdict: claim, numbers, interval, p-value, scope, then warnings."""
+        if impossible := self._impossible:
+            return f"No comparison is possible: {impossible}"
         curve = self.by_k.dropna(subset=["tau"])
-        before, after, n = self.before.name, self.after.name, len(self.before.cells)
-        if curve.empty:
-            if (most := int(self.by_k["n_cells"].max())) >= MIN_CELLS:
-                return f"No comparison is possible: all cells are tied in {before} or {after}."
-            if n >= MIN_CELLS:
-                return (
-                    f"No comparison is possible: the top {self.by_k['top_percent'].max():g} % of "
-                    f"{n} cells are {most} cells and {MIN_CELLS} are needed. Give a larger K."
-                )
-            return (
-                f"No comparison is possible: the tables have {n} cells in common and {MIN_CELLS} "
-                "are needed. Train more of the same cells."
-            )
         largest = curve.nlargest(1, "top_percent").iloc[0]
         if curve["seed_tau"].isna().all():
             few = self.before.has_seeds or self.after.has_seeds
@@ -261,6 +250,29 @@ class Reranking(Drawable):
         if self.comparisons > 1:
             p_text += f" and {self.comparisons} comparisons"
         return " ".join([claim, f"{_numbers(row, p_text)}.", self._scope, *warnings])
+
+    @property
+    def _impossible(self) -> str:
+        """Return why the rankings cannot be compared, and what to do; empty if they can."""
+        before, after, n = self.before.name, self.after.name, len(self.before.cells)
+        if self.by_k["tau"].isna().all():
+            if (most := int(self.by_k["n_cells"].max())) >= MIN_CELLS:
+                return f"all cells are tied in {before} or {after}."
+            if n >= MIN_CELLS:
+                return (
+                    f"the top {self.by_k['top_percent'].max():g} % of {n} cells are {most} cells "
+                    f"and {MIN_CELLS} are needed. Give a larger K."
+                )
+            return (
+                f"the tables have {n} cells in common and {MIN_CELLS} are needed. Train more of "
+                "the same cells."
+            )
+        if self.improvement["n_classes"] == 1:
+            return (
+                f"the {n} cells are one network (equal cells), so only noise orders them. Give "
+                "cells of different networks."
+            )
+        return ""
 
     @property
     def _scope(self) -> str:
