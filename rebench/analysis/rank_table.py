@@ -106,7 +106,7 @@ def summary(rerankings: Sequence[Reranking]) -> str:
         found = f"In {len(equal)} of {n} comparisons with {before} no difference was detected"
         drops = [one.detectable for one in equal if math.isfinite(one.detectable)]
         least = " to ".join(dict.fromkeys(f"{of(drops):.2g}" for of in (min, max) if drops))
-        missed = f"; half of such studies or more would miss a drop of {least}"
+        missed = f"; such studies often miss a drop of {least}"
         said.append(f"{found}{missed if drops else ''}.")
         if none := [one.after.name for one in equal if math.isinf(one.detectable)]:
             said.append(f"The data are too few or too noisy to detect any drop: {', '.join(none)}.")

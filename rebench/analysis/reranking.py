@@ -140,14 +140,15 @@ class Reranking(Drawable):
     def ratio(self) -> float:
         """Return the corrected tau at the largest K: tau divided by seed tau.
 
-        This is the correction for attenuation of Spearman (Am. J. Psychol. 15, 1904, 72-101). The
-        drop shrinks as noise grows; the corrected tau does not.
+        This is the correction for attenuation of Spearman (Am. J. Psychol. 15, 1904, 72-101). It is
+        exact for Pearson's correlation. The drop shrinks as noise grows; the corrected tau grows a
+        little (`docs/explanation/analysis.md`).
         """
         return float(self._whole["ratio"])
 
     @property
     def detectable(self) -> float:
-        """Return a drop at the largest K that half of such studies or more miss; NaN if unknown.
+        """Return a drop at the largest K that such studies often miss; NaN if unknown.
 
         It is 2.5 standard errors, more with several comparisons. Infinity means that no possible
         drop is so large: tau is at least -1.
@@ -306,8 +307,8 @@ class Reranking(Drawable):
             said.append("No drop can be detected with these data: they are too few or too noisy.")
         elif self.detectable >= _SMALLEST_SHOWN:
             said.append(
-                f"With {row['n_cells']:,.0f} cells, half of such studies or more would miss a drop "
-                f"of {self.detectable:.2g}."
+                f"With {row['n_cells']:,.0f} cells, such studies often miss a drop of "
+                f"{self.detectable:.2g}."
             )
         if row["drop_high"] < 0:
             said.append(

@@ -371,7 +371,7 @@ def ranks_covered(n: int, seeds: int, world: str, noise: str, tables: int) -> di
 
 
 def named_drop_found(n: int, seeds: int, world: str, tables: int) -> dict[str, object]:
-    """Measure the power at the drop that, by `rank`, half of such studies or more would miss."""
+    """Measure the power at the drop that, by `rank`, such studies often miss."""
     rng = np.random.default_rng([n, seeds])
     same = Scenario(n=n, seeds=(seeds, seeds), world=world)
     drop = float(np.median([compare(*same.draw(rng), draws=200).detectable for _ in range(9)]))
