@@ -17,6 +17,7 @@ from rebench.analysis.ranking import seed_agreement
 from rebench.analysis.ranks import rank_intervals
 from rebench.analysis.replicates import FEWEST_CLASSES
 from rebench.arguments import Between, checked
+from rebench.printable import span
 from rebench.tables import Table, open_table
 
 __all__ = ["Reliability", "reliability"]
@@ -63,10 +64,11 @@ class Reliability:
         whole = known.nlargest(1, "top_percent").iloc[0]
         runs = self.accuracies.value == "run"
         kind = "runs with different seeds" if runs else "means over seeds"
+        interval = span(whole["seed_tau_low"], whole["seed_tau_high"], 3)
         told = (
             f"Among the top {whole['top_percent']:g} % two {kind} agree with "
-            f"tau = {whole['seed_tau']:.3f} (95 % CI {whole['seed_tau_low']:.3f} to "
-            f"{whole['seed_tau_high']:.3f}){'' if runs else '; single runs agree less'}."
+            f"tau = {whole['seed_tau']:.3f}{f' (95 % CI {interval})' if interval else ''}"
+            f"{'' if runs else '; single runs agree less'}."
         )
         if self.cells is None:
             return f"{told} Ranks have no intervals: no cell has two seeds."

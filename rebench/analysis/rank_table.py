@@ -13,6 +13,7 @@ import pandas as pd
 
 from rebench.analysis.choices import TOP_PERCENT
 from rebench.analysis.concordance import MIN_CELLS
+from rebench.analysis.replicates import has_replicates
 from rebench.printable import number, printable, probability, span
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def summary(rerankings: Sequence[Reranking]) -> str:
         found = f"In {len(equal)} of {n} comparisons with {before} no difference was detected"
         drops = [one.detectable for one in equal if math.isfinite(one.detectable)]
         least = " to ".join(dict.fromkeys(f"{of(drops):.2g}" for of in (min, max) if drops))
-        missed = f"; half of such studies or more would miss a drop of {least}"
+        missed = f"; such studies often miss a drop of {least}"
         said.append(f"{found}{missed if drops else ''}.")
         if none := [one.after.name for one in equal if math.isinf(one.detectable)]:
             said.append(f"The data are too few or too noisy to detect any drop: {', '.join(none)}.")
@@ -152,6 +153,9 @@ def caption_of(rerankings: Sequence[Reranking]) -> str:
     adjusted = ", adjusted for all $K$"
     if one.comparisons > 1:
         adjusted += f" and for {one.comparisons} comparisons (Holm)"
+    test = "permutation test that exchanges the runs of each cell"
+    if any(has_replicates(each.paired) for each in rerankings):
+        test = "bootstrap test; one run of an equal cell serves as a second run"
     return (
         _escaped(plain)
         + r"$\tau$: Kendall's $\tau_b$ between runs under the two recipes with different seeds, "
@@ -159,7 +163,7 @@ def caption_of(rerankings: Sequence[Reranking]) -> str:
         r"Seed $\tau$: $\tau$ between runs under the same recipe with different seeds (geometric "
         r"mean of both recipes). Drop: seed $\tau$ minus $\tau$, with its 95\,\% bootstrap "
         r"interval over cells. Corrected $\tau$: $\tau$ divided by seed $\tau$ (Spearman, 1904). "
-        r"$p$: one-sided permutation test that exchanges the runs of each cell" + adjusted + "."
+        rf"$p$: one-sided {test}{adjusted}."
     )
 
 

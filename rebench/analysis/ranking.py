@@ -376,11 +376,12 @@ def with_interval(
 
     For `n` resampled units the interval is expanded (Hesterberg, Am. Stat. 2015). The percentiles
     move outwards by the ratio of Student's interval to the bootstrap interval. Small samples need
-    this for correct coverage. The ends are `_low` and `_high`.
+    this for correct coverage. The ends are `_low` and `_high`. They are NaN for one unit, because
+    its samples are all equal.
     """
     tail = (1 - level) / 2
     if n is not None and n > 1:
         tail = float(special.ndtr(-math.sqrt(n / (n - 1)) * student_reach(n - 1, level)))
-    known = drawn[1:][np.isfinite(drawn[1:]) & np.isfinite(drawn[0])]
+    known = drawn[1:][np.isfinite(drawn[1:]) & np.isfinite(drawn[0]) & (n != 1)]
     low, high = np.quantile(known, [tail, 1 - tail]) if len(known) else (math.nan, math.nan)
     return {name: float(drawn[0]), f"{name}_low": float(low), f"{name}_high": float(high)}

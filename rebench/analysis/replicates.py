@@ -25,6 +25,7 @@ from rebench.analysis.seed_noise import Rng
 __all__ = [
     "FEWEST_CLASSES",
     "assumed_equal",
+    "has_replicates",
     "shared_seed_bias",
     "with_replicates",
 ]
@@ -77,10 +78,17 @@ def with_replicates(paired: Paired, rng: Rng = None) -> tuple[Paired, list[str]]
     return replace(cells, before=before, after=after), [*notes, shared]
 
 
+def has_replicates(paired: Paired) -> bool:
+    """Return whether `with_replicates` gives second runs to a table of the pair."""
+    if paired.before.has_seeds and paired.after.has_seeds:
+        return False
+    equal = EqualCells.of_networks(paired.before.cells, paired.classes)
+    return equal.n_classes >= FEWEST_CLASSES
+
+
 def assumed_equal(paired: Paired) -> list[tuple[str, str]]:
     """Return names of tables with assumed noise, each with the table that gives the noise."""
-    equal = EqualCells.of_networks(paired.before.cells, paired.classes)
-    if equal.n_classes >= FEWEST_CLASSES:
+    if has_replicates(paired):
         return []
     pairs = ((paired.after, paired.before), (paired.before, paired.after))
     return [(own.name, other.name) for own, other in pairs if not own.has_seeds]

@@ -29,7 +29,7 @@ from rebench.analysis.rank_table import (
     with_notes,
 )
 from rebench.analysis.ranking import of_means, seed_jackknife
-from rebench.analysis.replicates import assumed_equal
+from rebench.analysis.replicates import assumed_equal, has_replicates
 from rebench.analysis.seed_noise import Rng
 from rebench.drawable import Drawable
 from rebench.printable import number, probability, signed, span
@@ -140,14 +140,15 @@ class Reranking(Drawable):
     def ratio(self) -> float:
         """Return the corrected tau at the largest K: tau divided by seed tau.
 
-        This is the correction for attenuation of Spearman (Am. J. Psychol. 15, 1904, 72-101). The
-        drop shrinks as noise grows; the corrected tau does not.
+        This is the correction for attenuation of Spearman (Am. J. Psychol. 15, 1904, 72-101). It is
+        exact for Pearson's correlation. The drop shrinks as noise grows; the corrected tau grows a
+        little (`docs/explanation/analysis.md`).
         """
         return float(self._whole["ratio"])
 
     @property
     def detectable(self) -> float:
-        """Return a drop at the largest K that half of such studies or more miss; NaN if unknown.
+        """Return a drop at the largest K that such studies often miss; NaN if unknown.
 
         It is 2.5 standard errors, more with several comparisons. Infinity means that no possible
         drop is so large: tau is at least -1.
@@ -180,7 +181,8 @@ class Reranking(Drawable):
 
     def jackknife(self) -> pd.DataFrame:
         """Return `seed_jackknife`: `drop` at each K with an interval over seeds."""
-        return seed_jackknife(self.paired, self.by_k["top_percent"].tolist())
+        top = self.by_k["top_percent"].tolist()
+        return seed_jackknife(self.paired, top, by=_own(self.by))
 
     def frame(self) -> pd.DataFrame:
         """Return one row per K: tau, seed tau and drop with intervals, ratio, p-values."""
@@ -208,20 +210,9 @@ class Reranking(Drawable):
     @property
     def sentence(self) -> str:
         """Return the verdict: claim, numbers, interval, p-value, scope, then warnings."""
+        if impossible := self._impossible:
+            return f"No comparison is possible: {impossible}"
         curve = self.by_k.dropna(subset=["tau"])
-        before, after, n = self.before.name, self.after.name, len(self.before.cells)
-        if curve.empty:
-            if (most := int(self.by_k["n_cells"].max())) >= MIN_CELLS:
-                return f"No comparison is possible: all cells are tied in {before} or {after}."
-            if n >= MIN_CELLS:
-                return (
-                    f"No comparison is possible: the top {self.by_k['top_percent'].max():g} % of "
-                    f"{n} cells are {most} cells and {MIN_CELLS} are needed. Give a larger K."
-                )
-            return (
-                f"No comparison is possible: the tables have {n} cells in common and {MIN_CELLS} "
-                "are needed. Train more of the same cells."
-            )
         largest = curve.nlargest(1, "top_percent").iloc[0]
         if curve["seed_tau"].isna().all():
             few = self.before.has_seeds or self.after.has_seeds
@@ -247,10 +238,11 @@ class Reranking(Drawable):
                 for name, other in assumed_equal(self.paired)
             ]
             if row["drop_low"] <= 0:
+                why = "p is from means over seeds, which are less noisy than the single runs of tau"
+                if has_replicates(self.paired):
+                    why = "p is one-sided, and the interval is two-sided"
                 warnings.insert(
-                    0,
-                    "The interval of this drop contains 0, so its size is unknown: p is from means "
-                    "over seeds, which are less noisy than the single runs of tau.",
+                    0, f"The interval of this drop contains 0, so its size is unknown: {why}."
                 )
         else:
             claim, row = "No difference was detected.", largest
@@ -259,6 +251,29 @@ class Reranking(Drawable):
         if self.comparisons > 1:
             p_text += f" and {self.comparisons} comparisons"
         return " ".join([claim, f"{_numbers(row, p_text)}.", self._scope, *warnings])
+
+    @property
+    def _impossible(self) -> str:
+        """Return why the rankings cannot be compared, and what to do; empty if they can."""
+        before, after, n = self.before.name, self.after.name, len(self.before.cells)
+        if self.by_k["tau"].isna().all():
+            if (most := int(self.by_k["n_cells"].max())) >= MIN_CELLS:
+                return f"all cells are tied in {before} or {after}."
+            if n >= MIN_CELLS:
+                return (
+                    f"the top {self.by_k['top_percent'].max():g} % of {n} cells are {most} cells "
+                    f"and {MIN_CELLS} are needed. Give a larger K."
+                )
+            return (
+                f"the tables have {n} cells in common and {MIN_CELLS} are needed. Train more of "
+                "the same cells."
+            )
+        if self.improvement["n_classes"] == 1:
+            return (
+                f"the {n} cells are one network (equal cells), so only noise orders them. Give "
+                "cells of different networks."
+            )
+        return ""
 
     @property
     def _scope(self) -> str:
@@ -292,8 +307,8 @@ class Reranking(Drawable):
             said.append("No drop can be detected with these data: they are too few or too noisy.")
         elif self.detectable >= _SMALLEST_SHOWN:
             said.append(
-                f"With {row['n_cells']:,.0f} cells, half of such studies or more would miss a drop "
-                f"of {self.detectable:.2g}."
+                f"With {row['n_cells']:,.0f} cells, such studies often miss a drop of "
+                f"{self.detectable:.2g}."
             )
         if row["drop_high"] < 0:
             said.append(

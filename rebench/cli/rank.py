@@ -216,10 +216,10 @@ def _print_rerankings(rerankings: Sequence[Reranking], output: Format) -> None:
         rows = [
             {"dataset": reranking.dataset, "recipe": reranking.after.name, **row}
             | {"against": reranking.before.name, "differs_by": reranking.contrast}
-            | {"p_adjusted": reranking.p_adjusted, "comparisons": reranking.comparisons}
+            | {"comparisons": reranking.comparisons}
             | {"n_classes": int(reranking.improvement["n_classes"])}
             for reranking in rerankings
-            for row in frame_rows(reranking.frame().round(4))
+            for row in frame_rows(_with_p(reranking).round(4))
         ]
         _print_values(rows, output)
         return
@@ -232,6 +232,12 @@ def _print_rerankings(rerankings: Sequence[Reranking], output: Format) -> None:
             typer.echo(as_markdown(rank_table(group)))
         else:
             _print_group(group)
+
+
+def _with_p(reranking: Reranking) -> pd.DataFrame:
+    """Return the rows of a comparison with `p_adjusted`, the p-value of the printed table."""
+    frame = reranking.frame()
+    return frame.assign(p_adjusted=frame["top_percent"].map(reranking.p_by_percent))
 
 
 def _print_group(group: Sequence[Reranking]) -> None:

@@ -29,6 +29,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import joblib
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from results_file import RESULTS, kept, publish
 from scipy import stats
@@ -285,27 +286,59 @@ def shares(scenario: Scenario, repeats: int, key: Sequence[int], draws: int) -> 
     counts = np.zeros(len(Shares._fields), dtype=np.int64)
     for table in range(repeats):
         rng = np.random.default_rng([*key, table])
-        tables = scenario.draw(rng)
-        paired = Paired(
-            **{
-                side: Accuracies(
-                    name=side,
-                    cells=np.arange(len(runs)),
-                    seeds=tuple(range(runs.shape[1])),
-                    runs=runs,
-                    diverged=runs == 10.0 if scenario.diverged else None,
-                )
-                for side, runs in zip(("before", "after"), tables, strict=True)
-            },
-            classes=scenario.classes,
-        )
-        curve = rank_curve(paired, TOP_PERCENT, draws=draws, rng=rng)[0]
+        curve = rank_curve(_pair(scenario, rng), TOP_PERCENT, draws=draws, rng=rng)[0]
         found = curve["p_family"].min()
         above, below = curve["drop_low"] > 0, curve["drop_high"] < 0
         missed = above.iloc[0] or below.iloc[0]
         against = (above & (curve["p_value"] > 0.5)) | (below & (curve["p_value"] <= LEVEL))
         counts += [found <= LEVEL, np.isnan(found), missed, against.any()]
     return Shares(*counts.tolist())
+
+
+def _pair(scenario: Scenario, rng: np.random.Generator) -> Paired:
+    before, after = (
+        Accuracies(
+            name=side,
+            cells=np.arange(len(runs)),
+            seeds=tuple(range(runs.shape[1])),
+            runs=runs,
+            diverged=runs == 10.0 if scenario.diverged else None,
+        )
+        for side, runs in zip(("before", "after"), scenario.draw(rng), strict=True)
+    )
+    return Paired(before=before, after=after, classes=scenario.classes)
+
+
+def drop_covered(n: int, seeds: int, by_feature: float, tables: int) -> dict[str, object]:
+    """Count how often the interval of the drop contains the true drop, for new cells and seeds.
+
+    True accuracies and noise are normal with variance 1, in units of a run, and the change has
+    variance 2. So tau of two runs is known, given how their seeds favour cells (Kendall, 1938).
+    """
+    rng = np.random.default_rng([n, seeds, round(100 * by_feature)])
+    change = np.sqrt(2)
+    # Two seeds of each table: how each of them favours cells, in many worlds.
+    favours = np.sqrt(by_feature) * rng.standard_normal((4, 100_000))
+    spread = np.array([1, 1, 1 + change**2, 1 + change**2])
+    total = spread[:, None] + 1 - by_feature + favours**2
+
+    def tau(i: int, j: int) -> Floats:
+        shared = min(spread[i], spread[j]) + favours[i] * favours[j]
+        return np.asarray(2 / np.pi * np.arcsin(shared / np.sqrt(total[i] * total[j])))
+
+    own = np.clip(tau(0, 1), 0, 1) * np.clip(tau(2, 3), 0, 1)
+    drop = float((np.sqrt(own) - tau(0, 2)).mean())
+    scenario = Scenario(
+        n=n, seeds=(seeds, seeds), world="tight", change=float(change), by_feature=by_feature
+    )
+    found = pd.concat(
+        [rank_curve(_pair(scenario, rng), (100.0,), draws=400, rng=rng)[0] for _ in range(tables)]
+    )
+    covered = (found["drop_low"] <= drop) & (found["drop_high"] >= drop)
+    width = (found["drop_high"] - found["drop_low"]).median()
+    told = {"n": n, "seeds": seeds, "by_feature": by_feature, "tables": tables}
+    shares = {"drop": drop, "covered": covered.mean(), "width": width}
+    return told | {name: round(float(share), 4) for name, share in shares.items()}
 
 
 def ranks_covered(n: int, seeds: int, world: str, noise: str, tables: int) -> dict[str, object]:
@@ -327,7 +360,7 @@ def ranks_covered(n: int, seeds: int, world: str, noise: str, tables: int) -> di
 
 
 def named_drop_found(n: int, seeds: int, world: str, tables: int) -> dict[str, object]:
-    """Measure the power at the drop that, by `rank`, half of such studies or more would miss."""
+    """Measure the power at the drop that, by `rank`, such studies often miss."""
     rng = np.random.default_rng([n, seeds])
     same = Scenario(n=n, seeds=(seeds, seeds), world=world)
     drop = float(np.median([compare(*same.draw(rng), draws=200).detectable for _ in range(9)]))
@@ -338,6 +371,7 @@ def named_drop_found(n: int, seeds: int, world: str, tables: int) -> dict[str, o
 
 
 NAMED = tuple(itertools.product((60, 120, 480), (2, 3), ("benchmark", "tight")))
+DROPS = tuple(itertools.product((60, 200), (3, 5), (0.0, 0.1, 0.2, 0.5)))
 RANKED = tuple(itertools.product((20, 60, 500), (2, 3), ("benchmark", "tight"), ("normal", "t5")))
 
 Task: TypeAlias = tuple[str, Scenario, int, tuple[int, int], int]
@@ -366,10 +400,14 @@ def main() -> None:
     parser.add_argument("--series", type=int, default=1, help="which random numbers")
     parser.add_argument("--only", help="one question; the others' rows are kept")
     parser.add_argument("--ranks", action="store_true", help="intervals of ranks instead")
+    parser.add_argument("--drops", action="store_true", help="intervals of a known drop instead")
     parser.add_argument("--power", action="store_true", help="power at the drop that rank names")
     chosen = parser.parse_args()
     if chosen.power:
         publish("calibration-power", [named_drop_found(*each, chosen.large) for each in NAMED])
+        return
+    if chosen.drops:
+        publish("calibration-drops", [drop_covered(*each, tables=chosen.large) for each in DROPS])
         return
     if chosen.ranks:
         rows = [ranks_covered(*each, tables=chosen.large) for each in RANKED]

@@ -17,6 +17,7 @@ from rebench.analysis import Accuracies, Paired, agreement, rerank
 from rebench.analysis.curve import rank_curve
 from rebench.analysis.equal_cells import EqualCells, equal_cell_tau, partners
 from rebench.analysis.p_values import bootstrap_p_values
+from rebench.analysis.rank_table import caption_of
 from rebench.analysis.replicates import shared_seed_bias, with_replicates
 
 CELLS = np.sort(np.random.default_rng(0).choice(15_625, 3000, replace=False))
@@ -86,6 +87,16 @@ def test_a_change_shows_between_two_tables_of_single_runs():
     assert shared.startswith("If equal cells share their seed, seed tau between them is too high")
     equal = EqualCells.among(CELLS)
     assert f"({len(equal.rows)} of the 3000 cells, in {equal.n_classes} classes)" in note
+
+
+def test_texts_name_the_bootstrap_as_the_test():
+    before, after, _ = _tables()
+    found = rerank(Paired.of(before, after), dataset="", top_percent=(100,), draws=19, rng=0)
+    assert "$p$: one-sided bootstrap test" in caption_of([found])
+    curve = found.by_k.assign(p_family=0.04, drop_low=-0.01)
+    said = replace(found, by_k=curve).sentence
+    assert "contains 0, so its size is unknown: p is one-sided, and the interval is" in said
+    assert "means over seeds" not in said
 
 
 def test_lower_end_of_the_drop_allows_for_seeds_that_equal_cells_share():

@@ -12,14 +12,15 @@ from scipy import stats
 from simulated_tables import table_of, two_tables
 
 import rebench
-from rebench.analysis import Paired, agreement, rerank
+from cells.classes import trainable_networks
+from rebench.analysis import Paired, agreement, reliability, rerank
 from rebench.analysis import compare as compare_tables
 from rebench.analysis.choices import TOP_PERCENT
 from rebench.analysis.power import power
 from rebench.analysis.rank_table import summary
 from rebench.errors import InputError, UnknownNameError
 from rebench.printable import signed
-from rebench.tables import open_table
+from rebench.tables import Table, open_table
 
 
 def _accuracies(name, values):
@@ -63,6 +64,24 @@ def test_curve_holds_agreement_and_noise_side_by_side():
 )
 def test_verdict_on_few_runs_says_what_is_lacking(n, seeds, words):
     assert words in _rerank(_pair(n, seeds, 2.0)).sentence
+
+
+def test_cells_of_one_network_have_no_comparison_and_no_interval():
+    """Samples of a single class are all equal, so they say nothing about an interval."""
+    networks = trainable_networks(np.arange(15_625))
+    cells = np.flatnonzero(networks == np.bincount(networks).argmax())[:40]
+    runs = 50 + np.random.default_rng(0).normal(size=(2, 40, 3))
+    tables = [table_of(own, name, cells=cells) for name, own in zip("ab", runs, strict=True)]
+    found = _rerank(tables)
+    assert found.sentence.startswith("No comparison is possible: the 40 cells are one network")
+    columns = ["tau_low", "seed_tau_high", "drop_low", "drop_high", "drop_error"]
+    assert found.by_k[columns].isna().all(axis=None)
+    rows = pd.DataFrame(runs[0], cells, range(3)).rename_axis(index="index")
+    rows = rows.reset_index().melt("index", var_name="seed", value_name="accuracy")
+    named = rows.assign(dataset="cifar10", split="ori-test", epochs=5)
+    said = reliability(Table.from_frame(named, name="a"), top_percent=(100,)).sentence
+    assert "CI" not in said
+    assert "40 of 40 cells" in said
 
 
 def test_verdict_on_few_second_seeds_says_that_they_are_too_few():
@@ -208,7 +227,14 @@ def test_compare_takes_names_tables_and_rows_alike():
     assert str(by_name).startswith(f"{said}: The rankings differ by")
     assert repr(by_name) == f"<Reranking: {by_name}>"
     assert "<table" in by_name._repr_html_()
-    assert by_name.jackknife()["drop"].tolist() == by_name.frame()["drop"].tolist()
+
+
+@pytest.mark.parametrize("by", ["benchmark", "retrained", "either", "mini@topology-lr"])
+def test_the_jackknife_is_of_the_drops_of_the_comparison(by):
+    """The table that selects the top K % is the same."""
+    options = {"draws": 0, "top_percent": (100, 50)}
+    found = rebench.compare("mini@fixed", "mini@topology", by=by, **options)
+    assert found.jackknife()["drop"].tolist() == pytest.approx(found.by_k["drop"].tolist())
 
 
 def test_accuracies_with_an_index_of_cells_are_compared_with_a_table():

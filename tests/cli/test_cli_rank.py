@@ -16,6 +16,7 @@ from rebench.analysis import Study, compare
 from rebench.analysis.matrix import read_rankings, tau_matrix
 from rebench.cli import main
 from rebench.cli.rank import _print_matrix
+from rebench.printable import probability
 from rebench.report.write import Written
 
 
@@ -124,6 +125,8 @@ def test_formats_hold_the_same_comparisons(table: str, capsys):
     first = [f"{rows[0][name]:.2f}" for name in ("tau", "seed_tau", "drop")]
     assert f"| fixed(lr=0.3) | 100 | 40 | {' | '.join(first)} |" in shown["md"]
     assert f"fixed(lr=0.3) & 100 & 40 & {' & '.join(first)} &" in shown["latex"]
+    printed = [line.split(" | ")[-1].rstrip(" |") for line in shown["md"].splitlines()[2:] if line]
+    assert printed == [probability(row["p_adjusted"]) for row in rows]
     assert "\\label{tab:rank}" in shown["latex"]
     matrix = ["rank", table, "--across", "recipes", "--draws", "0", "--top", "100"]
     assert main([*matrix, "--format", "csv"]) == 0
