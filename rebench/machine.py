@@ -1,10 +1,12 @@
-"""Resources of this machine: cores, home folders, memory limits and garbage collection."""
+"""This machine: cores, processor, home folders, memory limits and garbage collection."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import os
+import platform
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +20,7 @@ __all__ = [
     "expanded",
     "garbage_search_paused",
     "keep_freed_memory",
+    "processor",
     "search_garbage_rarely",
 ]
 
@@ -33,6 +36,17 @@ def cores() -> int:
 
     affinity = getattr(psutil.Process(), "cpu_affinity", None)  # macOS has none
     return len(affinity()) if affinity else psutil.cpu_count() or 1
+
+
+@functools.cache
+def processor() -> str:
+    """Return the model of the CPU, such as ``AMD EPYC``; its architecture if no model is known."""
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            name, _, value = line.partition(":")
+            if name.strip() == "model name" and value.strip():
+                return value.strip()
+    return platform.processor() or platform.machine()
 
 
 def expanded(path: str | Path) -> Path:

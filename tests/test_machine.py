@@ -1,4 +1,4 @@
-"""Garbage collection and memory limits are restored after use."""
+"""Garbage collection and memory limits are restored after use; the processor has a name."""
 
 import gc
 import resource
@@ -9,13 +9,19 @@ import pytest
 from support import python
 
 from rebench.errors import UnsafeFileError
-from rebench.machine import bounded_memory, garbage_search_paused
+from rebench.machine import bounded_memory, garbage_search_paused, processor
 
 
 @pytest.fixture(autouse=True)
 def _collecting():
     yield
     gc.enable()
+
+
+def test_processor_is_the_model_that_the_system_names():
+    told = Path("/proc/cpuinfo").read_text()
+    assert processor()
+    assert f": {processor()}\n" in told or "model name" not in told
 
 
 @pytest.mark.parametrize("before", [True, False])

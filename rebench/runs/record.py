@@ -102,7 +102,7 @@ class Provenance(Plain):
     """Origin of a record.
 
     Attributes:
-        device: name of the GPU; for a CPU, the number of threads.
+        device: name of the GPU; for a CPU, its model and the number of threads.
         switches: switches of `rebench.train.Speed` that can change the rounding; None in records of
             earlier versions.
     """

@@ -18,7 +18,7 @@ from typing import Final
 import torch
 
 from rebench.errors import TrainingError
-from rebench.machine import keep_freed_memory
+from rebench.machine import keep_freed_memory, processor
 from rebench.runs import Trial
 
 __all__ = [
@@ -53,10 +53,10 @@ def prepare_device(name: str, speed: Speed) -> torch.device:
 
 
 def device_name(device: torch.device) -> str:
-    """Return the device's name for records, such as ``cpu (8 threads)``."""
+    """Return the device's name for records, such as ``cpu (AMD EPYC, 8 threads)``."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
-    return f"{device.type} ({torch.get_num_threads()} threads)"
+    return f"{device.type} ({processor()}, {torch.get_num_threads()} threads)"
 
 
 def reset_peak_memory(device: torch.device) -> None:

@@ -144,17 +144,11 @@ def private_slurm(folder: Path) -> Iterator[None]:
 
 def machine(device: str = "cpu") -> dict[str, object]:
     """Return a description of the machine and its software."""
-    model = next(
-        (
-            line.split(":", 1)[1].strip()
-            for line in Path("/proc/cpuinfo").read_text().splitlines()
-            if line.startswith("model name")
-        ),
-        platform.processor(),
-    )
+    from rebench.machine import processor
+
     return {
         "device": device,
-        "processor": model,
+        "processor": processor(),
         "cores": os.cpu_count(),
         "load": os.getloadavg()[0],
         "python": platform.python_version(),

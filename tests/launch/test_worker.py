@@ -36,6 +36,7 @@ from rebench.launch.logs import begin_of, log_of
 from rebench.launch.state import read_state
 from rebench.launch.task import Task
 from rebench.launch.worker import is_late, work
+from rebench.machine import processor
 from rebench.recipes.fixed import Fixed
 from rebench.runs import FinishedTrials, Run, SlurmOptions, Trial, parse_spec
 from rebench.runs.claims import Claims, Holder, mark_of, this_process
@@ -412,7 +413,9 @@ def test_worker_computes_with_the_threads_of_its_task(spec, tmp_path, settings, 
     finally:
         torch.set_num_threads(before)
     records = FinishedTrials(tmp_path / "runs/sweep").refresh().records.values()
-    assert {one["provenance"]["device"] for one in records} == {f"cpu ({threads} threads)"}
+    assert {one["provenance"]["device"] for one in records} == {
+        f"cpu ({processor()}, {threads} threads)"
+    }
 
 
 def test_log_of_a_trial_is_what_stands_between_its_beginning_and_the_next(tmp_path, capsys):

@@ -15,6 +15,7 @@ import torch
 
 from rebench.cli import main
 from rebench.cli.train import _print_record, _stop_on_signal
+from rebench.machine import processor
 from rebench.runs import Record
 
 SIZE = ["--set", "skeleton.channels=2", "--set", "skeleton.cells_per_stage=1"]
@@ -38,7 +39,7 @@ def test_command_computes_with_one_thread_unless_told_otherwise(asked, threads, 
     finally:
         torch.set_num_threads(before)
     record = Record.model_validate_json(capsys.readouterr().out)
-    assert record.provenance.device == f"cpu ({threads} threads)"
+    assert record.provenance.device == f"cpu ({processor()}, {threads} threads)"
 
 
 def test_record_is_shown_as_a_table(capsys):
