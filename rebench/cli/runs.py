@@ -407,6 +407,8 @@ def _print_reasons(status: Status) -> None:
         )
     if any(trial.state == "lost" for trial in troubles):
         typer.echo("\n`rebench submit RUN` submits lost trials again")
+    if any("memory" in trial.reason for trial in troubles if trial.state == "lost"):
+        typer.echo("\n`rebench submit RUN --set slurm.mem_gb=GB` gives the jobs GB of memory")
     if any(trial.state == "failed" for trial in troubles):
         typer.echo("\n`rebench submit RUN --retry-failed` submits failed trials again")
 

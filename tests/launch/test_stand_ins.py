@@ -20,6 +20,7 @@ import pytest
 from made_records import make_record, write_records
 
 import rebench
+from rebench.cli import main
 from rebench.errors import ClusterError, InputError
 from rebench.launch.clusters import cluster, commands, recorded
 from rebench.launch.expansion import expand_spec
@@ -490,6 +491,24 @@ def test_words_in_a_log_tell_that_a_job_took_too_much_memory(spec):
         (logs / f"101_{at}_0.log").write_text(text)
     states = [one.reason.split()[1] for one in rebench.status(run).trials.values()]
     assert states == ["out_of_memory", "ended", "out_of_memory", "ended", *["out_of_memory"] * 2]
+
+
+def test_status_tells_of_a_killed_process_and_how_jobs_get_more_memory(spec, capsys):
+    run = _submit(spec).run
+    name = _name(run)
+    lines = [f"101_{at}|FAILED|NonZeroExitCode|{name}|n1|0:01|x" for at in range(6)]
+    (spec.parent / "slurm/queue").write_text("\n".join(lines))
+    assert main(["status", str(run)]) == 0
+    remedy = "`rebench submit RUN --set slurm.mem_gb=GB` gives the jobs GB of memory"
+    assert remedy not in capsys.readouterr().out
+    for at in range(6):
+        log = run / f"submissions/0001/logs/101_{at}_0.log"
+        log.write_text("epoch\nsrun: error: n1: task 0: Killed\nsrun: Terminating\n")
+    assert main(["status", str(run)]) == 0
+    told = capsys.readouterr().out
+    why = "NonZeroExitCode; a process was killed, often for lack of memory"
+    assert f"6 lost: job failed ({why})" in told
+    assert remedy in told
 
 
 def test_live_jobs_are_cancelled_and_no_others(spec):

@@ -45,6 +45,7 @@ _IN_MB: Final = {"K": 1 / 1024, "": 1.0, "M": 1.0, "G": 1024.0, "T": 1024.0**2}
 # If SLURM ends a step for its memory, the state of the job is FAILED; only its log shows why.
 _UNCLEAR: Final = frozenset({"FAILED", "ENDED"})
 _OF_MEMORY: Final = re.compile(rb"exceeded memory limit|oom.kill event|: Out Of Memory\n")
+_KILLED: Final = re.compile(rb"^srun: error: .*: Killed\n", re.MULTILINE)
 _LAST_WORDS: Final = 4096
 # States of a job that SLURM or a user ended, not its worker.
 _ENDED_BY_SLURM: Final = frozenset({"PREEMPTED", "NODE_FAIL", "BOOT_FAIL", "CANCELLED", "REVOKED"})
@@ -359,15 +360,19 @@ def _as_accounted(jobs: list[JobView], done: Collection[str] | None, tell: Tell)
         state = job.state
         if job.job in ended:
             state = JobState(ended[job.job], job.state.reason)
-        if state.name in _UNCLEAR and _took_too_much(job):
+        words = _last_words(job) if state.name in _UNCLEAR else b""
+        if _OF_MEMORY.search(words):
             state = JobState("OUT_OF_MEMORY", state.reason)
+        elif _KILLED.search(words):
+            why = "a process was killed, often for lack of memory"
+            state = JobState(state.name, f"{state.reason}; {why}")
         told[job.job] = state
     return [replace(job, state=told.get(job.job, job.state)) for job in jobs]
 
 
-def _took_too_much(job: JobView) -> bool:
-    """Return whether the end of a job's log says that SLURM ended the job for its memory."""
+def _last_words(job: JobView) -> bytes:
+    """Return the end of a job's log; empty without a log."""
     with contextlib.suppress(OSError), open_file(Path(job.log)) as log:
         log.seek(max(0, log.seek(0, os.SEEK_END) - _LAST_WORDS))
-        return _OF_MEMORY.search(log.read()) is not None
-    return False
+        return log.read()
+    return b""
