@@ -235,7 +235,8 @@ class _Sending:
             self.tell(f"{error}. Its limits are unknown")
             limits = Limits()
         mine = Journal(self.folder.absolute()).next()
-        decision = self._decide(mine, run.job_prefix if run else "rebench-dry-run-", state, limits)
+        prefix = run.job_prefix if run else "rebench-dry-run-"
+        decision = self._decide(mine, prefix, state, limits, rehearsal=True)
         chunks = decision.intent.chunks
         previews = [
             self._preview(mine, decision, name)
@@ -260,7 +261,15 @@ class _Sending:
             script=self.cluster.script(replace(first, after=after)),
         )
 
-    def _decide(self, mine: Submission, prefix: str, state: State, limits: Limits) -> Decision:
+    def _decide(
+        self,
+        mine: Submission,
+        prefix: str,
+        state: State,
+        limits: Limits,
+        *,
+        rehearsal: bool = False,
+    ) -> Decision:
         order, here = self.order, not self.cluster.has_queue
         decision = decide(
             self.spec,
@@ -275,7 +284,11 @@ class _Sending:
         )
         if order.preflight and decision.groups:
             for name in sorted({group[0].dataset for group in decision.groups}):
-                _check_data(data_spec(name), order.data_root)
+                missing = _missing_data(data_spec(name), order.data_root)
+                if missing and not rehearsal:
+                    raise MissingDataError(missing)
+                if missing:
+                    self.tell(f"a submission would be refused: {missing}")
             self.cluster.preflight(decision.intent.options)
         for note in decision.notes:
             self.tell(note)
@@ -348,15 +361,16 @@ def _refuse(line: str) -> None:
     raise InputError(line)
 
 
-def _check_data(spec: DataSpec, root: str | None) -> None:
-    """Raise if the files of a data set are missing."""
+def _missing_data(spec: DataSpec, root: str | None) -> str:
+    """Return what to do if the files of a data set are missing; empty if they are there."""
     if not spec.files:
-        return
+        return ""
     from rebench.data import data_root, is_present  # loads torch
 
     folder = data_root(root)
-    if not is_present(spec, folder):
-        raise MissingDataError(
-            f"{spec.name} is not in {folder} (--data-root names another folder). To get it:"
-            f" {spec.get}. If only the nodes have the data: --no-preflight skips this check"
-        )
+    if is_present(spec, folder):
+        return ""
+    return (
+        f"{spec.name} is not in {folder} (--data-root names another folder). To get it:"
+        f" {spec.get}. If only the nodes have the data: --no-preflight skips this check"
+    )

@@ -14,8 +14,8 @@ import pytest
 from cluster import Sweep
 from support import PROJECT, small_disk
 
-from rebench.errors import ClusterError
-from rebench.launch.clusters import local
+from rebench.errors import ClusterError, InputError
+from rebench.launch.clusters import cluster, local
 from rebench.launch.devices import visible_gpus
 from rebench.launch.journal import Chunk, Intent, JobSpec, Submission
 from rebench.launch.liveness import read_reports
@@ -117,6 +117,18 @@ def test_gpus_that_are_named_by_uuid_are_refused_before_a_job_trains_on_the_cpu(
     with pytest.raises(ClusterError, match="is MIG-41b3-7; local jobs need numbers, such as 0,1"):
         local.Local().preflight(SlurmOptions())
     local.Local().preflight(SlurmOptions(device="cpu"))
+
+
+def test_gpu_that_a_job_cannot_see_is_refused_before_anything_is_sent(monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+    second = SlurmOptions(device="cuda:1")
+    with pytest.raises(InputError, match=r"^slurm.device = 'cuda:1', but a job sees only its own"):
+        local.Local().preflight(second)
+    with pytest.raises(InputError, match=r"its own GPUs \(1, numbered from 0\); set slurm.device"):
+        cluster("slurm").preflight(SlurmOptions(device="cuda:1", gpus_per_task=1))
+    local.check_device(SlurmOptions(device="cuda:1", gpus_per_task=2), 2)
+    monkeypatch.setattr(local, "find_device", lambda _: "found")
+    cluster("debug").preflight(second)
 
 
 def test_ended_jobs_are_reaped_when_the_next_one_starts(tmp_path):
@@ -302,6 +314,9 @@ def test_data_that_are_missing_are_an_error_before_anything_is_sent(tmp_path):
     assert "--no-preflight" in refused.stderr
     assert refused.stderr.count("\n") == 1
     assert not list(sweep.run.glob("submissions/*/intent.json"))
+    rehearsed = sweep.rebench("submit", *nowhere, "--dry-run")
+    assert f"a submission would be refused: cifar10 is not in {tmp_path}" in rehearsed.stderr
+    assert "jobs in this process" in rehearsed.stdout
 
 
 @pytest.mark.parametrize(("answer", "sent"), [("n", False), ("y", True)])

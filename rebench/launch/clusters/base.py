@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
+from rebench.errors import InputError
 from rebench.launch.clusters.commands import LARGEST_ARRAY, QueuedJob
 from rebench.launch.journal import Chunk, Sent, Submission
 from rebench.launch.liveness import NOT_SENT, JobState
@@ -17,7 +18,7 @@ from rebench.runs import SlurmOptions
 from rebench.runs.claims import Holder, ProcessMark
 from rebench.runs.folder import Run, Tell
 
-__all__ = ["Array", "Cluster", "JobView", "Limits", "python_of"]
+__all__ = ["Array", "Cluster", "JobView", "Limits", "check_device", "python_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,6 +162,17 @@ class Cluster(ABC):
     def requeue(self, job: str, *, alone: bool) -> None:
         """Requeue the job of this process; `alone` means that the job has no other process."""
         raise NotImplementedError
+
+
+def check_device(options: SlurmOptions, gpus: int) -> None:
+    """Raise if the options name a GPU (`cuda:1`) that a job with this number of GPUs lacks."""
+    number = options.device.partition(":")[2]
+    if number and int(number) >= gpus > 0:
+        raise InputError(
+            f"slurm.device = {options.device!r}, but a job sees only its own GPUs ({gpus}, numbered"
+            " from 0); set slurm.device = 'cuda'. On this machine, CUDA_VISIBLE_DEVICES chooses the"
+            " GPUs for local jobs"
+        )
 
 
 def python_of(options: SlurmOptions) -> str:

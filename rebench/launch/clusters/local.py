@@ -23,7 +23,7 @@ from typing import ClassVar, Final
 import psutil
 
 from rebench.errors import ClusterError
-from rebench.launch.clusters.base import Array, Cluster, JobView, Limits, python_of
+from rebench.launch.clusters.base import Array, Cluster, JobView, Limits, check_device, python_of
 from rebench.launch.devices import find_device, visible_gpus
 from rebench.launch.journal import Sent
 from rebench.launch.liveness import WORKER_SILENCE_S, last_heard_s, process_state
@@ -58,6 +58,8 @@ class Local(Cluster):
                 f"CUDA_VISIBLE_DEVICES is {named}; local jobs need numbers, such as 0,1. Set them, "
                 "or set device = 'cpu' (--set slurm.device=cpu)"
             )
+        if not self.waits:  # a job in this process sees all GPUs
+            check_device(options, _gpus_of_a_job(options))
         if options.gpu_setting:
             find_device(options)
 

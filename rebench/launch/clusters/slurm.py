@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Final
 
 from rebench.errors import ClusterError, InputError, TooManyJobsError
 from rebench.launch.clusters import commands
-from rebench.launch.clusters.base import Array, Cluster, JobView, Limits, python_of
+from rebench.launch.clusters.base import Array, Cluster, JobView, Limits, check_device, python_of
 from rebench.launch.journal import Sent
 from rebench.launch.liveness import NOT_SENT, JobState
 from rebench.runs import SlurmOptions
@@ -72,6 +72,7 @@ class Slurm(Cluster):
     def preflight(self, options: SlurmOptions) -> None:
         """Raise if no node has the time or the memory of a job; unknown limits raise nothing."""
         for name, own in options.by_type.items():
+            check_device(own, own.gpus)
             with contextlib.suppress(ClusterError):
                 table = f"slurm.types.{name}" if name else "slurm"
                 _check_limits(own, commands.nodes(own), table)
