@@ -354,6 +354,9 @@ def collect(
     if len(made.environments) > 1:
         changed = "the code or its environment changed during the run (column `environment`)"
         warn(f"{changed}: {'; '.join(made.environments)}")
+    if len(made.devices) > 1:
+        rounding = "trials ran on different devices (column `device`), which round differently"
+        warn(f"{rounding}: {'; '.join(made.devices)}")
     row = {
         "trials": made.trials,
         "missing": made.missing,

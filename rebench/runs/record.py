@@ -99,7 +99,13 @@ class Cost(Plain):
 
 
 class Provenance(Plain):
-    """Origin of a record."""
+    """Origin of a record.
+
+    Attributes:
+        device: name of the GPU; for a CPU, the number of threads.
+        switches: switches of `rebench.train.Speed` that can change the rounding; None in records of
+            earlier versions.
+    """
 
     rebench: str
     commit: str | None = None
@@ -113,6 +119,7 @@ class Provenance(Plain):
     attempt: int = 0
     spec_hash: str | None = None
     data_digest: str | None = None
+    switches: dict[str, bool] | None = None
     started: str
     ended: str
 
@@ -158,6 +165,7 @@ def collect_provenance(
     device: str,
     started: str,
     data_digest: str | None = None,
+    switches: dict[str, bool] | None = None,
 ) -> Provenance:
     """Return the provenance of a trial that began at `started` and ends now."""
     commit, dirty = source_commit()
@@ -173,6 +181,7 @@ def collect_provenance(
         slurm_job=job_name(),
         attempt=slurm_number("SLURM_RESTART_COUNT"),
         data_digest=data_digest,
+        switches=switches,
         started=started,
         ended=now(),
     )

@@ -38,6 +38,7 @@ class Collected(Plain):
     trials: int
     rows: int
     environments: tuple[str, ...]
+    devices: tuple[str, ...] = ()
     duplicates: int = 0
     damaged: tuple[str, ...] = ()
     """Places of damaged lines."""

@@ -95,6 +95,7 @@ def _write(run: Path, finished: FinishedTrials) -> Collected:
         trials=len(finished.trials),
         rows=table.num_rows,
         environments=tuple(sorted(table["environment"].unique().to_pylist())),
+        devices=tuple(sorted(table["device"].unique().to_pylist())),
         duplicates=finished.duplicates,
         damaged=tuple(finished.damaged),
         problems=tuple(finished.problems),
@@ -192,4 +193,7 @@ def _environment(origin: dict[str, Any]) -> str:
     if origin.get("commit"):
         told += f" ({origin['commit'][:12]}{'+' if origin.get('dirty') else ''})"
     told += f", torch {origin['torch']}"
-    return f"{told}, CUDA {origin['cuda']}" if origin.get("cuda") else told
+    if origin.get("cuda"):
+        told += f", CUDA {origin['cuda']}"
+    # Records of earlier versions have no switches.
+    return f"{told}, compiled" if (origin.get("switches") or {}).get("compile") else told

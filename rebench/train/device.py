@@ -117,6 +117,12 @@ class Speed:
             return self.channels_last is not False
         return trial.network == "rebench"
 
+    def switches(self, device: torch.device, trial: Trial) -> dict[str, bool]:
+        """Return the switches that can change the rounding of a trial on this device."""
+        names = ["deterministic", "tf32", "cuda_graphs"] if device.type == "cuda" else []
+        last = self.has_channels_last(device, trial)
+        return {"channels_last": last} | {name: getattr(self, name) for name in ["compile", *names]}
+
 
 def numerics(speed: Speed) -> contextlib.AbstractContextManager[None]:
     """Make cuDNN use deterministic algorithms, or search for the fastest, within the context.

@@ -175,6 +175,7 @@ class StackRun:
                 device=device_name(self._device),
                 started=progress.started,
                 data_digest=data.digest,
+                switches=self._speed.switches(self._device, trial),
             ),
         )
 

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from made_records import make_record, make_run, write_records
 from support import PROJECT
 
+from rebench.cli import main
 from rebench.tables import collected, open_any
 from rebench.tables.collected import current
 from rebench.tables.collecting import collect
@@ -42,6 +44,17 @@ def test_a_sum_over_the_rows_of_the_file_counts_training_once(run):
     assert rows["seconds"].notna().equals(rows["split"] == "train")
     lines = [json.loads(line) for line in _shard(run).read_text().splitlines() if line[-1] == "}"]
     assert rows["seconds"].sum() == pytest.approx(sum(one["cost"]["seconds"] for one in lines))
+
+
+def test_devices_and_compiled_records_are_told_of(tmp_path, capsys):
+    records = [make_record(seed=1), make_record(seed=2, device="b", switches={"compile": True})]
+    run = make_run(tmp_path, records)
+    write_records(tmp_path, "w", *records)
+    assert main(["collect", str(run.folder)]) == 0
+    told = capsys.readouterr().err
+    changed = "the code or its environment changed during the run (column `environment`)"
+    assert f"{changed}: rebench 0.1.0, torch 2; rebench 0.1.0, torch 2, compiled\n" in told
+    assert "on different devices (column `device`), which round differently: b; cpu\n" in told
 
 
 def _append(run: Path) -> None:

@@ -177,6 +177,14 @@ def test_layout_is_channels_last_where_gradients_are_right():
 
     assert last("cpu", "xautodl")
     assert last("cuda:1")
+    on_gpu = Speed(tf32=False).switches(torch.device("cuda"), make_trial())
+    assert on_gpu == {
+        "channels_last": True,
+        "compile": False,
+        "deterministic": True,
+        "tf32": False,
+        "cuda_graphs": False,
+    }
     assert not last("cuda", "xautodl")
     assert last("cuda", "xautodl", channels_last=True)
     assert not last("cpu", channels_last=False)

@@ -114,6 +114,7 @@ def test_record_contains_the_trial_and_the_machine():
     assert len(record.outcome.curves["ori-test"].loss) == 2
     assert record.provenance.data_digest == data.digest
     assert record.provenance.device.startswith("cpu")
+    assert record.provenance.switches == {"channels_last": True, "compile": False}
     assert (record.cost.stack, record.cost.params_m) == (1, 0.017606)
     assert record.cost.images_per_s > 0
 
