@@ -506,7 +506,8 @@ def test_status_tells_of_a_killed_process_and_how_jobs_get_more_memory(spec, cap
         log.write_text("epoch\nsrun: error: n1: task 0: Killed\nsrun: Terminating\n")
     assert main(["status", str(run)]) == 0
     told = capsys.readouterr().out
-    assert "6 lost: job failed (a process was killed, often for lack of memory)" in told
+    why = "NonZeroExitCode; a process was killed, often for lack of memory"
+    assert f"6 lost: job failed ({why})" in told
     assert remedy in told
 
 

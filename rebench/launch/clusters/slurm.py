@@ -365,7 +365,8 @@ def _as_accounted(jobs: list[JobView], done: Collection[str] | None, tell: Tell)
         if _OF_MEMORY.search(words):
             state = JobState("OUT_OF_MEMORY", state.reason)
         elif _KILLED.search(words):
-            state = JobState(state.name, "a process was killed, often for lack of memory")
+            why = "a process was killed, often for lack of memory"
+            state = JobState(state.name, f"{state.reason}; {why}")
         told[job.job] = state
     return [replace(job, state=told.get(job.job, job.state)) for job in jobs]
 
