@@ -97,8 +97,18 @@ def _failed_by_chance(table: Accuracies) -> int:
 
 
 def _noise_by_rank(paired: Paired) -> float:
-    """Return the spread over cells of the log ratio of both tables' noise, on one scale."""
-    own, other = map(pooled_sd, paired.on_one_scale)
+    """Return the spread over cells of the log ratio of both tables' noise, on one scale.
+
+    Diverged runs are ignored: how they fall on the cells would decide the ratio.
+    """
+    runs = [
+        own if table.diverged is None else np.where(table.diverged, np.nan, own)
+        for own, table in zip(paired.on_one_scale, (paired.before, paired.after), strict=True)
+    ]
+    counts = np.array([np.isfinite(own).sum(axis=1) for own in runs])
+    if not (rows := counts.all(axis=0)).any() or counts[:, rows].max(axis=1).min() < 2:
+        return 0.0
+    own, other = (pooled_sd(own[rows]) for own in runs)
     known = (own > LEAST_SD) & (other > LEAST_SD)
     if not known.any():
         return 0.0

@@ -97,6 +97,20 @@ def test_noise_that_grows_in_one_table_and_shrinks_in_the_other_is_measured_as_a
     assert _noise_by_rank(Paired.of_values(a, a)) == pytest.approx(0)
 
 
+def test_equally_many_diverged_runs_do_not_look_like_a_recipe_that_saturates():
+    """Which cells have diverged runs is chance, and the noise of the other runs is equal."""
+    rng = np.random.default_rng(4)
+    tables = []
+    for name in "ab":
+        runs = 70 + np.linspace(0, 5, 60)[:, None] + rng.normal(size=(60, 3))
+        failed = rng.permuted(np.arange(180) < 9).reshape(60, 3)
+        runs[failed] = 10.0
+        tables.append(table_of(runs, name, diverged=failed))
+    curve, notes = rank_curve(Paired.of(*tables), (100,), draws=99, rng=0)
+    assert np.isfinite(curve["p_family"].item())
+    assert not any("saturates" in note for note in notes)
+
+
 def test_p_values_count_the_draws_that_lie_as_low_and_the_table_itself():
     """Compute both p-values by a loop.
 
