@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rebench.cli import options
-from rebench.cli.output import print_rows
+from rebench.cli.output import print_rows, say
 from rebench.errors import InputError
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ def _print_record(record: Record) -> None:
     print_rows(rows, as_json=False, title=f"{record.trial.describe()}  {record.trial_id}")
     outcome, cost = record.outcome, record.cost
     ended = "done" if outcome.diverged_epoch is None else f"diverged in {outcome.diverged_epoch}"
-    typer.echo(
+    say(
         f"{ended}; learning rate {outcome.learning_rate:.6g}; {cost.seconds:.0f} s, "
         f"{cost.images_per_s:.0f} images/s in a stack of {cost.stack} on "
         f"{record.provenance.device}"

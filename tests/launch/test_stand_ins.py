@@ -505,7 +505,7 @@ def test_status_tells_of_a_killed_process_and_how_jobs_get_more_memory(spec, cap
         log = run / f"submissions/0001/logs/101_{at}_0.log"
         log.write_text("epoch\nsrun: error: n1: task 0: Killed\nsrun: Terminating\n")
     assert main(["status", str(run)]) == 0
-    told = capsys.readouterr().out
+    told = " ".join(capsys.readouterr().out.split())
     why = "NonZeroExitCode; a process was killed, often for lack of memory"
     assert f"6 lost: job failed ({why})" in told
     assert remedy in told
