@@ -153,8 +153,8 @@ class Reranking(Drawable):
         It is 2.5 standard errors, more with several comparisons. Infinity means that no possible
         drop is so large: tau is at least -1.
         """
-        # For one K and normal estimates the power would be 80 %. In simulations of the test, which
-        # is adjusted for all K, it was 17 to 60 %.
+        # For one K and normal estimates the power would be 80 %. In simulations of the test it was
+        # 17 to 70 % (`docs/explanation/test.md`).
         errors = special.ndtri(1 - LEVEL / self.comparisons) + special.ndtri(0.8)
         drop = float(errors * self._whole["drop_error"])
         return math.inf if drop > self.seed_tau + 1 else drop

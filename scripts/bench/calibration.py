@@ -336,7 +336,7 @@ def drop_covered(n: int, seeds: int, by_feature: float, tables: int) -> dict[str
     )
     covered = (found["drop_low"] <= drop) & (found["drop_high"] >= drop)
     width = (found["drop_high"] - found["drop_low"]).median()
-    told = {"n": n, "seeds": seeds, "by_feature": by_feature, "tables": tables}
+    told: dict[str, object] = {"n": n, "seeds": seeds, "by_feature": by_feature, "tables": tables}
     shares = {"drop": drop, "covered": covered.mean(), "width": width}
     return told | {name: round(float(share), 4) for name, share in shares.items()}
 
