@@ -18,7 +18,7 @@ from rebench.printable import number, signed, span
 from rebench.report.blocks import Block, Callout, Code, Figure, Heading, TableBlock, Text
 from rebench.report.write import Written, write_page
 
-__all__ = ["surface_tables", "surface_title", "write_surface"]
+__all__ = ["surface_blocks", "surface_tables", "surface_title", "write_surface"]
 
 Row: TypeAlias = Mapping[str, Any]
 
@@ -40,26 +40,33 @@ def write_surface(answers: SurfaceAnswers, name: str, folder: Path) -> Written:
     """Write the page about a learning-rate surface, the table called `name`, into `folder`."""
 
     def blocks(figures: Path) -> list[Block]:
-        draw_surface(answers).save(figures / "surface")
-        limits = Path(__file__).with_name("limits.txt").read_text("utf-8").split("\n\n")
-        tables: list[Block] = []
-        for title, table in surface_tables(answers).items():
-            tables += [Heading(title, 3), TableBlock(table)]
         again = ["python", "-m", "experiments.surface", name, "--out", str(folder)]
         return [
             Heading("Learning rates: what does a cell gain from its own rate?", 1),
             Text([entries(__file__, "page.toml")["introduction"]]),
-            Text([surface_title(answers)]),
-            *_findings(answers),
-            Figure(figures / "surface", entries(__file__, "page.toml")["caption"]),
-            *tables,
-            Heading("Limits", 3),
-            Text([*limits, *answers.notes]),
+            *surface_blocks(answers, figures),
             Heading("How to compute this page again", 3),
             Code(shlex.join(again)),
         ]
 
     return write_page("surface", folder, blocks)
+
+
+def surface_blocks(answers: SurfaceAnswers, figures: Path) -> list[Block]:
+    """Return the blocks of a page about a surface; its figure is saved in `figures`."""
+    draw_surface(answers).save(figures / "surface")
+    limits = Path(__file__).with_name("limits.txt").read_text("utf-8").split("\n\n")
+    tables: list[Block] = []
+    for title, table in surface_tables(answers).items():
+        tables += [Heading(title, 3), TableBlock(table)]
+    return [
+        Text([surface_title(answers)]),
+        *_findings(answers),
+        Figure(figures / "surface", entries(__file__, "page.toml")["caption"]),
+        *tables,
+        Heading("Limits", 3),
+        Text([*limits, *answers.notes]),
+    ]
 
 
 def _findings(answers: SurfaceAnswers) -> Iterator[Callout]:
