@@ -25,7 +25,7 @@ app = App(help="List, import, download and publish tables of accuracies.")
 def list_tables(
     table: Annotated[
         str | None,
-        typer.Argument(metavar="TABLE", help="Table whose recipes, source and licence are shown."),
+        typer.Argument(metavar="TABLE", help="Show the recipes, source and licence of this table."),
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
