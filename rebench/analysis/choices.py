@@ -28,14 +28,16 @@ class Choices:
     Attributes:
         published: name of an ingested benchmark or of any other table.
         datasets: data sets to compare; if empty, all data sets of the run.
-        recipes: recipes to compare; if empty, all recipes except the baseline.
-        against: "benchmark" or a recipe of the run. If None: the `nb201` of the run, and also the
-            published table if it contains the data set.
-        split: where accuracies are measured; if None, the whole test set or a part of the test set.
+        recipes: recipes to compare; if empty, all recipes of the run.
+        against: "benchmark" or a recipe of the run. If None: the `nb201` of the run (`fixed` if
+            the run has no `nb201`), and also the published table if it contains the data set.
+        split: images of the accuracies: `ori-test` (the whole test set), `x-test`, `x-valid` or
+            `train`; if None, the first of these that the run has.
         epochs: number of epochs of the trials; if None, the longest training of each recipe.
-        top_percent: the values of K.
+        top_percent: the values of K, each above 0 and at most 100.
         by: table that selects the top K %: one of the two, or the name of a third table.
-        draws: bootstrap draws, and permutations for the p-values.
+        draws: bootstrap draws, and permutations for the p-values: at least 19, or 0 for no
+            bootstrap.
         seed: seed of all random draws: equal seeds give equal reports.
     """
 

@@ -47,6 +47,8 @@ def compare(
 ) -> Reranking:
     """Compare two rankings of the same cells, and their difference with the effect of seeds.
 
+    Print the result for the verdict. Its method `frame` returns the numbers at each K.
+
     Args:
         before: the benchmark or the baseline recipe: the name of a table (NAME@RECIPE selects a
             recipe), a table, its long rows, or accuracies [cells] or [cells, seeds]. Accuracies
@@ -56,13 +58,21 @@ def compare(
         dataset: data set of `before`, and of `after` if `against_dataset` is None; if None, the
             only data set that both tables contain.
         against_dataset: data set of `after`, to compare different data sets on purpose.
-        split: where accuracies are measured; if None, the whole test set or a part of it.
+        split: images of the accuracies: `ori-test` (the whole test set), `x-test`, `x-valid` or
+            `train`; if None, the first of these that both tables have, preferably with runs.
         epochs: number of epochs; if None, the longest training of each table.
-        top_percent: the values of K.
+        top_percent: the values of K, each above 0 and at most 100.
         by: table that selects the top K %: `benchmark` (the first), `retrained` (the second),
             `either`, or a third table with noise that is independent of both.
-        draws: bootstrap draws, and permutations for the p-values.
+        draws: bootstrap draws, and permutations for the p-values: 19 to 100,000, or 0 for no
+            bootstrap. Large tables get fewer bootstrap draws, but at least 100.
         seed: seed of all random draws: equal seeds give equal results.
+
+    Returns:
+        tau, seed tau and their difference at each K, with intervals, p-values and notes.
+
+    Raises:
+        InputError: the tables cannot be compared; the message says why.
     """
     chosen: list[str] = []
     if not (_is_table(before) or _is_table(after)):
@@ -123,8 +133,9 @@ def _data_sets(
     two = "to compare different ones, name the second with against_dataset (--against-dataset)"
     if against_dataset is None:
         if dataset is None and len(shared) != 1:
-            what = "share no data set" if not shared else f"share {len(shared)} data sets"
-            raise InputError(f"the tables {what} ({contents}): name one with --dataset; {two}")
+            what = f"{len(shared)} data sets" if shared else "no data set"
+            name = "name one with dataset (--dataset); " if shared else ""
+            raise InputError(f"the tables share {what} ({contents}): {name}{two}")
         if dataset is not None and dataset not in shared:
             raise InputError(f"dataset must be in both tables, got {dataset} ({contents}); {two}")
         return [dataset or shared[0]] * 2

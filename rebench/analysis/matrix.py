@@ -90,6 +90,14 @@ def tau_matrix(
 
     Each pair is compared with the same random draws as in `compare` with this seed.
 
+    Args:
+        tables: the rankings by name.
+        top_percent: the values of K.
+        by: table of a pair that selects the top K %: `benchmark` (the first), `retrained` (the
+            second) or `either`.
+        draws: bootstrap draws, and permutations for the p-values; see `compare`.
+        seed: seed of the draws of each pair.
+
     Returns:
         One row per pair and K, and notes. The columns are `first`, `second`, those of `rank_curve`,
         `points` (mean difference of accuracies) with `_low` and `_high`, and `p_adjusted`

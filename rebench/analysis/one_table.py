@@ -106,10 +106,11 @@ def reliability(
     Args:
         table: a table of one recipe, or its name (`NAME@RECIPE` for one of several recipes).
         dataset: data set; if None, the only data set of the table, or CIFAR-10.
-        split: split; if None, a split with runs; the whole test set has priority over its parts.
+        split: images of the accuracies: `ori-test` (the whole test set), `x-test`, `x-valid` or
+            `train`; if None, the first of these, preferably with runs.
         epochs: number of epochs; if None, the longest training.
         top_percent: the values of K.
-        draws: bootstrap draws.
+        draws: bootstrap draws. Large tables get fewer draws, but at least 100.
         seed: seed of the draws: equal seeds give equal results.
     """
     opened = table if isinstance(table, Table) else open_table(table)

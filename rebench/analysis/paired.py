@@ -149,8 +149,8 @@ class Paired:
             if _chosen_by(table, cells):
                 notes.append(
                     f"the {len(cells)} cells in common are the best of the {len(table.cells)} of "
-                    f"{table.name}: if its accuracies selected them, some were lucky and `drop` "
-                    "is too small; select cells by a third table"
+                    f"{table.name}: if its accuracies selected them, some were selected by "
+                    "chance and `drop` is too small; select cells by a third table"
                 )
         if before.epochs != after.epochs:
             notes.append(
@@ -179,7 +179,8 @@ class Paired:
         first, second = map(labelled, (before, after))
         if not by_label[0] and len(first) != len(second):
             raise InputError(
-                f"the tables have {len(first)} and {len(second)} cells: pair them first"
+                f"the tables have {len(first)} and {len(second)} cells: arrays are matched by "
+                "position, so give one row for each cell in both"
             )
         _check_labels(first.index, second.index)
         cells = first.index.to_numpy()
@@ -461,7 +462,10 @@ def labelled(values: ArrayLike) -> pd.DataFrame:
         )
     lacking = np.flatnonzero(frame.isna().all(axis=1))
     if lacking.size:
-        raise InputError(f"{lacking.size} cells have no finite accuracy (first: row {lacking[0]})")
+        raise InputError(
+            f"{lacking.size} cells have no finite accuracy (first: row {lacking[0]}, counted from "
+            "0): remove these rows"
+        )
     return frame
 
 

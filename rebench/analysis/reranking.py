@@ -49,13 +49,17 @@ class Reranking(Drawable):
     """Difference between two rankings, with confidence intervals and the seed baseline."""
 
     dataset: str
+    """Data set, or two data sets joined by " against "."""
     split: str
+    """Split of the accuracies, or two splits joined by " against "."""
     paired: Paired
     contrast: Contrast
     by: Selection | str
     """Table that selects the top K %: one of the two, or the name of a third table."""
     by_k: pd.DataFrame
-    """`rank_curve`: one row per K."""
+    """One row per K: `top_percent`, `n_cells`, `tau`, `seed_tau` and `drop` with `_low` and `_high`
+    (95 %), `ratio` (corrected tau), `drop_error` (standard error), and `p_value` (at this K) and
+    `p_family` (adjusted for all K) of no drop."""
     notes: tuple[str, ...]
     p_adjusted: float | None = None
     """The p-value adjusted for the other comparisons of the same study (Holm)."""
@@ -140,6 +144,8 @@ class Reranking(Drawable):
     def ratio(self) -> float:
         """Return the corrected tau at the largest K: tau divided by seed tau.
 
+        It is NaN if seed tau is at most 0.1.
+
         This is the correction for attenuation of Spearman (Am. J. Psychol. 15, 1904, 72-101). It is
         exact for Pearson's correlation. The drop shrinks as noise grows; the corrected tau grows a
         little (`docs/explanation/analysis.md`).
@@ -165,12 +171,16 @@ class Reranking(Drawable):
 
     @functools.cached_property
     def improvement(self) -> dict[str, float]:
-        """Return `improvement` of the pair."""
+        """Return the mean change of accuracy and the share of improved cells, with intervals.
+
+        Keys: `n_cells`, `n_classes`, `difference` (points) with `low`, `high` and `p_value`, and
+        `improved` (from 0 to 1) with `_low` and `_high`.
+        """
         return improvement(self.paired)
 
     @functools.cached_property
     def top(self) -> pd.DataFrame:
-        """Return the ten best cells before and after: `index`, both means, both ranks."""
+        """Return the ten best cells before and after: index, means, ranks and difference."""
         table = pd.DataFrame({"index": self.before.cells})
         for side, means in (("before", self.before.means), ("after", self.after.means)):
             table[side] = means
@@ -180,12 +190,18 @@ class Reranking(Drawable):
         return best.sort_values(["rank_after", "rank_before", "index"]).reset_index(drop=True)
 
     def jackknife(self) -> pd.DataFrame:
-        """Return `seed_jackknife`: `drop` at each K with an interval over seeds."""
+        """Return `drop` at each K with a 95 % interval and a p-value by a jackknife over seeds.
+
+        They are NaN if a table has fewer than three seeds.
+        """
         top = self.by_k["top_percent"].tolist()
         return seed_jackknife(self.paired, top, by=_own(self.by))
 
     def frame(self) -> pd.DataFrame:
-        """Return one row per K: tau, seed tau and drop with intervals, ratio, p-values."""
+        """Return one row per K: the columns of `by_k`, and the agreement of means over seeds.
+
+        The agreement is in the columns `means_tau`, `spearman` and `weighted_tau`.
+        """
         return self._with_means.copy()
 
     def to_csv(self, path: str | Path | None = None) -> str | None:
@@ -329,7 +345,18 @@ def rerank(
     contrast: Contrast = "recipe",
     rng: Rng = None,
 ) -> Reranking:
-    """Compare the two tables of a pair."""
+    """Compare the two tables of a pair.
+
+    Args:
+        paired: accuracies of the same cells in both tables.
+        dataset: name of the data set, for texts only.
+        split: name of the split, for texts only.
+        top_percent: the values of K.
+        by: table that selects the top K %, or the name of the third table of the pair.
+        draws: bootstrap draws, and permutations for the p-values; see `compare`.
+        contrast: the aspect in which the tables differ, for texts only.
+        rng: source of all random draws.
+    """
     curve, notes = rank_curve(paired, top_percent, by=_own(by), draws=draws, rng=rng)
     return Reranking(
         dataset=dataset,

@@ -47,10 +47,16 @@ def study(
     name: str | Path = "this run",
     published: Table | None = None,
 ) -> Study:
-    """Compare every recipe of a run with the `nb201` of the run and with the published table.
+    """Compare every recipe of a run with its baseline and with the published table.
 
-    `run` contains all rows of a run, or of any table of re-trained results (see `read_rows`). If
-    rows have no recipes, the recipe gets the file name of the run, `name`.
+    The baseline is the recipe `nb201` of the run, or `fixed` if the run has no `nb201`.
+
+    Args:
+        run: all rows of a run, or of any table of re-trained results. Rows without recipes get
+            the file name of the run as recipe.
+        choices: the settings; by default, those of `Choices`.
+        name: folder of the run, for texts and for the command that repeats the report.
+        published: the opened published table; `published` of the settings is only its name.
     """
     wanted = choices or Choices()
     if "recipe" not in run:
@@ -142,7 +148,10 @@ def _trained(rows: pd.DataFrame, dataset: str, wanted: Choices, notes: list[str]
         else:
             notes.append(f"{name} on {dataset} was not trained for {epochs} epochs: left out")
     if not chosen:
-        raise InputError(f"no recipe was trained on {dataset} for {wanted.epochs} epochs")
+        known = ", ".join(map(str, sorted(rows["epochs"].unique())))
+        raise InputError(
+            f"no recipe was trained on {dataset} for {wanted.epochs} epochs; the table has {known}"
+        )
     return chosen
 
 
@@ -179,13 +188,19 @@ def _comparisons(
             (None, name, "pipeline" if name in _OWN else "pipeline and recipe") for name in chosen
         ]
     if against == BENCHMARK:
-        raise InputError(f"no published accuracies of {dataset} {split}: give --published TABLE")
+        raise InputError(
+            f"no published accuracies of {dataset} {split}: give --published TABLE with them"
+        )
+    lacking = (
+        f"the published table lacks {dataset} {split}"
+        if published_name
+        else "no published accuracies were given (--published)"
+    )
     notes.append(
-        f"{dataset}: the recipes are compared with the recipe {own} of the table, because no "
-        "published accuracies were given (--published)"
+        f"{dataset}: the recipes are compared with the recipe {own} of the table, because {lacking}"
         if own in ours
-        else f"{dataset}: nothing to compare with: no published accuracies were given "
-        f"(--published), and the table lacks the recipe {own}"
+        else f"{dataset}: nothing to compare with: {lacking}, and the table lacks the recipes "
+        f"{' and '.join(_OWN)}"
     )
     return pairs
 

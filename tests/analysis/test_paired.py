@@ -181,7 +181,7 @@ def test_plain_arrays_go_by_position_and_must_be_equally_long():
     assert paired.before.runs.tolist() == [[1.0], [2.0]]
     assert paired.after.means.tolist() == [3.5, 5.0]
     assert (paired.before.seeds, paired.after.seeds) == ((0,), (0, 1))
-    with pytest.raises(InputError, match="the tables have 2 and 3 cells: pair them first"):
+    with pytest.raises(InputError, match="2 and 3 cells: arrays are matched by position"):
         Paired.of_values([1.0, 2.0], [1.0, 2.0, 3.0])
 
 

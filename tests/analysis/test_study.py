@@ -24,6 +24,7 @@ from rebench.analysis.p_values import holm
 from rebench.analysis.study import study
 from rebench.errors import InputError, UnknownNameError
 from rebench.report.facts import subtitle
+from rebench.tables import Table
 
 
 @pytest.fixture(scope="module")
@@ -163,6 +164,15 @@ def test_recipe_without_a_training_of_these_epochs_is_left_out_and_refused_by_na
     for chosen in ({"recipes": ["mup"]}, {"against": "mup"}):
         with pytest.raises(UnknownNameError, match=r"unknown recipe 'mup'; valid: .*nb201"):
             study(rows, Choices(draws=0, epochs=200, **chosen))
+
+
+def test_published_table_without_the_data_set_is_told_from_no_published_table():
+    rows, other = run_table(recipes=("nb201", "topology")), published_table(dataset="cifar100")
+    chosen = Choices(draws=0, published="other.parquet")
+    [note] = study(rows, chosen, published=Table.from_frame(other)).notes
+    assert note.endswith("because the published table lacks cifar10 ori-test")
+    [note] = study(rows, Choices(draws=0)).notes
+    assert note.endswith("because no published accuracies were given (--published)")
 
 
 def test_longest_training_is_compared_and_the_others_are_named():
