@@ -18,11 +18,12 @@ CellName: TypeAlias = Cell | int | str
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """Accuracy of one cell over its `n` seeds.
+    """Accuracy of one cell over its `n` seeds, in percent.
 
     `std` is the population standard deviation (NaN for one seed). `rank` is 1 for the best cell;
     ties share the better rank. `of` is the number of cells in the table. `percentile` is the
-    percentage of cells with a lower mean.
+    percentage of cells with a lower mean. `origin` is that of the table (`Table.origin`). `seeds`
+    has the accuracy of each seed; negative seeds are explained at `Table.seeds`.
     """
 
     name: str
@@ -46,13 +47,18 @@ class Summary:
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """The mean's 95 % t interval; None for one seed."""
+        """The mean's 95 % t interval; None with fewer than two known seeds."""
         return mean_interval(self.runs)[1:] if len(self.runs) > 1 else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellCost:
-    """Costs of a cell's network on a data set; None if the table does not contain them."""
+    """Costs of a cell's network on a data set.
+
+    `params_m` is millions of parameters, `mflops` millions of multiply-adds for one image.
+    `latency_s` is the latency and `train_seconds` the time of a training, mean over seeds, both in
+    seconds; None if the table does not contain them.
+    """
 
     params_m: float
     mflops: float

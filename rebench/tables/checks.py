@@ -32,7 +32,10 @@ def check_once(frame: pd.DataFrame, name: str) -> pd.DataFrame:
     double = frame.duplicated(identity)
     if double.any():
         row = frame.loc[double, identity].iloc[0].to_dict()
-        raise InputError(f"{name}: {int(double.sum())} rows are duplicates, the first: {row}")
+        raise InputError(
+            f"{name}: {int(double.sum())} rows are duplicates, the first: {row}; keep one row of "
+            "each cell, data set, split, number of epochs and seed"
+        )
     return frame
 
 
@@ -122,7 +125,9 @@ def scaled(frame: pd.DataFrame, name: str, *, fractions: bool) -> pd.DataFrame:
     accuracy = pd.to_numeric(frame["accuracy"], errors="coerce")
     looks = bool(accuracy.notna().any() and accuracy.max() <= 1)
     if fractions and not looks:
-        raise InputError(f"{name}: accuracies up to {accuracy.max():g} are not fractions")
+        raise InputError(
+            f"{name}: accuracies up to {accuracy.max():g} are not fractions: leave --fractions out"
+        )
     if looks and not fractions:
         raise InputError(
             f"{name}: no accuracy is above 1, but percent is expected. If they are fractions, "
@@ -179,8 +184,9 @@ def _check_texts(values: pd.Series[Any], column: Column, name: str, *, complete:
     if column.name == "dataset":
         known = {_plain(dataset): dataset for dataset in BENCHMARK}
         usual = values.astype(object).map(lambda value: known.get(_plain(value), value))
-        other = f"unknown data set; valid: {', '.join(BENCHMARK)}, or a different name"
-        _refuse(values, values != usual, f"{name}: {{place}}: {{value}} is an {other}")
+        other = values != usual
+        meant = next(iter(usual[other]), "")
+        _refuse(values, other, f"{name}: {{place}}: {{value}} must be spelt {meant}")
 
 
 def _fits(value: Any, column: Column) -> bool:

@@ -36,10 +36,14 @@ class Collected(Plain):
     results: Path
     curves: Path
     trials: int
+    """Number of trials with a record."""
     rows: int
+    """Number of rows of `results`."""
     environments: tuple[str, ...]
+    """Versions of the software that trained the trials."""
     devices: tuple[str, ...] = ()
     duplicates: int = 0
+    """Number of equal records of a trial beyond its first."""
     damaged: tuple[str, ...] = ()
     """Places of damaged lines."""
     problems: tuple[str, ...] = ()
@@ -47,6 +51,7 @@ class Collected(Plain):
     changed_rules: tuple[str, ...] = ()
     """Recipes whose rule changed during the run, a line each."""
     quarantined: int = 0
+    """Number of lines that this collection listed in ``quarantine.jsonl``."""
     asked: int = 0
     """Number of trials in the run's list; 0 without a list."""
     missing: int = 0

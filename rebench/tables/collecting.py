@@ -34,10 +34,19 @@ _UNFIT: Final = (KeyError, TypeError, ValueError)
 @checked
 @garbage_search_paused()
 def collect(run: str | Path, *, set_aside: bool = False) -> Collected:
-    """Build both tables of a run from its shards.
+    """Write the tables of a run from its records; return their paths and counts.
 
-    Two different records of one trial raise ConflictError. With `set_aside`, these records and
-    damaged lines are quarantined instead. Tables that are current and undamaged are not rewritten.
+    ``results.parquet`` has a row per trial and split, ``curves.parquet`` a row per trial, split and
+    epoch. Tables that are current and undamaged are not rewritten.
+
+    Args:
+        run: the folder of the run.
+        set_aside: whether damaged lines, and different records of one trial, are listed in
+            ``quarantine.jsonl``. They then no longer count.
+
+    Raises:
+        InputError: the run has no records.
+        ConflictError: two records of one trial differ, and `set_aside` is False.
     """
     run = Path(run)
     if not (run / "results").is_dir():
@@ -123,7 +132,7 @@ def _tables(records: Sequence[dict[str, Any]]) -> tuple[pa.Table, pa.Table]:
     trials = _trial_columns(records)
     columns = {name: column.take(pa.array(owners)) for name, column in trials.items()}
     columns["split"] = splits
-    # The time of a trial is its training time: evaluations are not timed.
+    # A trial has one time, evaluations included. It is stored in the row of `train`.
     training = pc.equal(splits, "train")
     columns["seconds"] = pc.if_else(training, columns["seconds"], None)
     columns |= {name: _column(name, [of[-1] for of in lists]) for name, lists in values.items()}

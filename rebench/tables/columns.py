@@ -58,7 +58,7 @@ class Column:
         meaning: the meaning of the values, in a line of Markdown.
         unit: the unit of the numbers, if they have a unit.
         place: the path in a record, with dots; None if the value is made of several values.
-        held_by: the kinds of tables that have the column: all, or some of benchmark, run and
+        held_by: the kinds of tables that have the column: every, or some of benchmark, run and
             surface (a surface is a table by others in which the settings of the training vary).
         least: the smallest valid number.
         most: the largest valid number.

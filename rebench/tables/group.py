@@ -163,7 +163,7 @@ class Group:
         equal = self.index[classes[self.index] == classes[index]]
         instead = f"cell {equal[0]} is the same network; " if len(equal) else ""
         return MissingDataError(
-            f"{table} has no value of cell {index} for {self.key}; {instead}it contains "
+            f"{table} has no value of cell {index} for {self.key}; {instead}the table contains "
             f"{len(self.index)} cells, among them {', '.join(map(str, self.index[:_SHOWN]))}"
         )
 

@@ -45,6 +45,7 @@ _log = logging.getLogger("rebench.tables")
 
 _RELEASED: Final = Path(__file__).parent / "released" / "tables"
 _RESULTS: Final = "results.parquet"
+_FORMATS: Final = f"a table is a .parquet, {' or '.join(TEXTS)} file"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,8 +65,9 @@ class _Named:
         """The file, if it is a Parquet file."""
         if self.file.suffix in TEXTS:
             return None
+        remedy = INGEST_AGAIN if self.file.suffix == ".parquet" else _FORMATS
         is_run = self.file.name == _RESULTS
-        return ParquetFile(self.file, collect_again(self.file.parent) if is_run else INGEST_AGAIN)
+        return ParquetFile(self.file, collect_again(self.file.parent) if is_run else remedy)
 
     @functools.cached_property
     def every_row(self) -> pd.DataFrame:
@@ -84,7 +86,9 @@ class _Named:
         if self.recipe is None:
             return self.every_row
         if "recipe" not in self.every_row.columns:
-            raise InputError(f"{self.name} is not a table of recipes, got recipe={self.recipe!r}")
+            raise InputError(
+                f"{self.name} is not a table of recipes, got recipe={self.recipe!r}: leave it out"
+            )
         return of_recipe(self.every_row, self.recipe, self.label)
 
     @property
@@ -129,24 +133,35 @@ class _Named:
 
 @checked
 def open_table(name: str | Path, *, recipe: str | None = None) -> Table:
-    """Open the table called `name`.
+    """Open a table of one recipe.
 
     Args:
         name: a run's folder (collected first if its records are newer), a Parquet or CSV file, a
             released table's name, or a Parquet file's name without its suffix. ``@RECIPE`` may
             follow.
         recipe: the recipe to take from a table of several recipes.
+
+    Raises:
+        InputError: there is no such table, or it has several recipes and none is named.
     """
     return _find(name, recipe).table()
 
 
 @checked
 def open_any(name: str | Path, *, recipe: str | None = None) -> Table | Recipes:
-    """Open a table (see `open_table`), or all tables if the name has several recipes.
+    """Open a table; of several recipes, open a table for each.
 
     Args:
-        name: see `open_table`.
+        name: a run's folder (collected first if its records are newer), a Parquet or CSV file, a
+            released table's name, or a Parquet file's name without its suffix. ``@RECIPE`` may
+            follow.
         recipe: the recipe to take from a table of several recipes.
+
+    Returns:
+        A `Table`; for several recipes, a mapping from the name of each recipe to its `Table`.
+
+    Raises:
+        InputError: there is no such table; the message lists the released tables.
     """
     named = _find(name, recipe)
     if len(named.recipes) < 2:
@@ -278,8 +293,11 @@ def _fresh_results(run: Path) -> Path:
     if newest_ns is None and not built.is_file():
         if (run / "run.json").is_file():
             raise InputError(f"{run} has no records yet: `rebench status {run}` shows its trials")
-        inside = f"; its run is {run / 'run'}" if (run / "run" / "run.json").is_file() else ""
-        raise InputError(f"{run} is not a run: it has neither records nor {_RESULTS}{inside}")
+        inside = (run / "run" / "run.json").is_file()
+        hint = (
+            f"its run is {run / 'run'}" if inside else "give a run's folder or the file of a table"
+        )
+        raise InputError(f"{run} is not a run: it has neither records nor {_RESULTS}; {hint}")
     if newest_ns is None:
         if (run / "run.json").is_file():
             told = f"no records are left in {run / 'results'}: an earlier {_RESULTS} is read"

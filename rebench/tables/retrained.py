@@ -44,8 +44,8 @@ def retrained_frame(rows: pd.DataFrame, name: str) -> pd.DataFrame:
 def in_words_of_benchmark(rows: pd.DataFrame) -> pd.DataFrame:
     """Return rows of recipes under the benchmark's names; other rows are unchanged.
 
-    A data set trained on half of its images becomes ``cifar10-valid``. The time of a trial is its
-    training time: evaluations were not timed.
+    The data set of a training on half of CIFAR-10 becomes ``cifar10-valid``. The time of a trial,
+    evaluations included, stays in the row of `train` only.
     """
     if "recipe" not in rows.columns:
         return rows

@@ -1,8 +1,7 @@
 """`Table`: accuracies of the space by cell, data set, split, epochs and seed.
 
 Nothing here is random or imputed: absent seeds and cells stay absent, and every summary shows its
-number of seeds. The table has defaults (`usual_key`): its only data set or CIFAR-10, the whole
-test set, the longest training. Accuracies are in percent.
+number of seeds. The table has defaults (`usual_key`). Accuracies are in percent.
 """
 
 from __future__ import annotations
@@ -34,7 +33,16 @@ _USUAL_DATA: Final = ("cifar10", "cifar10-valid")
 
 
 class Table:
-    """Table of accuracies, published or re-trained, read from disk when needed."""
+    """Table of accuracies in percent, published or re-trained; `rebench.open` opens one.
+
+    A cell is given as an index, an architecture string, a code or a `Cell`. `dataset`, `split` and
+    `epochs` have defaults: the only data set of the table, else CIFAR-10; the whole test set, else
+    a part of it or the validation images; the longest training. Runs are preferred to published
+    means: `nb201` has runs of CIFAR-10 on the validation images (`x-valid`) only.
+
+    A cell that the table lacks raises `MissingDataError`; a data set, split or number of epochs
+    that the table lacks raises `InputError`.
+    """
 
     def __init__(self, source: Source, curves: CurveSource | None = None) -> None:
         self._source = source
@@ -64,7 +72,8 @@ class Table:
         Args:
             frame: the rows.
             name: the name of the table.
-            origin: see `origin`.
+            origin: ``published`` or ``retrained``; by default ``retrained`` if the rows have a
+                column `recipe`.
             recipe: the recipe to take, if the frame has several recipes.
             index: the column that names the cell: by index, architecture string or code.
             accuracy: the column of accuracies in percent, or several columns, one a seed
@@ -134,10 +143,11 @@ class Table:
     def usual_key(
         self, dataset: str | None = None, split: str | None = None, epochs: int | None = None
     ) -> Key:
-        """Return a key of the table, with defaults for missing arguments.
+        """Return the key of the arguments, with the table's defaults for missing arguments.
 
-        The defaults are the only data set, else CIFAR-10, else the first by name; the largest part
-        of the test set; the longest training. Runs are preferred to means over unknown seeds.
+        The defaults are the only data set, else CIFAR-10, else the first by name; the first of
+        `ori-test`, `x-test`, `x-valid` and `train` that the table has; the longest training. Runs
+        are preferred to means over unknown seeds. Given arguments are not checked.
         """
         given = Key(dataset, split, epochs)  # type: ignore[arg-type]  # None is a missing argument
         return given if given in self.keys else self._usual(dataset, split, epochs)
@@ -221,7 +231,7 @@ class Table:
     def frame(
         self, *, dataset: str | None = None, split: str | None = None, epochs: int | None = None
     ) -> pd.DataFrame:
-        """Return the long table, whole or filtered."""
+        """Return the long table, whole or filtered; a value that the table lacks gives no rows."""
         wanted = Key(dataset, split, epochs)  # type: ignore[arg-type]  # None is any
         keys = [
             key
@@ -348,6 +358,7 @@ class Table:
     ) -> pd.DataFrame:
         """Return the `top` cells by mean accuracy within all limits, with their costs.
 
+        The result has a row per cell, by index: the columns of `summary`, then the four costs.
         Limits are ``params_m``, ``mflops``, ``latency_s`` and ``train_seconds``, each the largest
         allowed value. Of equal means the lower index comes first. A cell with an unknown cost is
         omitted if that cost has a limit.
@@ -380,7 +391,8 @@ class Table:
     def _curves_of(self) -> CurveSource:
         if self._curves is None:
             raise MissingDataError(
-                f"{self.name} has no file of curves; ingest the benchmark with curves"
+                f"{self.name} has no file of curves; runs, the released `mini` tables and "
+                "ingested files of NATS-Bench have curves"
             )
         return self._curves
 
@@ -402,9 +414,10 @@ class Table:
             for metric in ("accuracy", "loss")
         }
         if not curves:
+            index = self._present(cell, self.group(*wanted))
             raise MissingDataError(
-                f"{self.name} has no curve of cell {cell_index(cell)} for {wanted}: the cell was "
-                f"evaluated at the end only"
+                f"{self.name} has no curve of cell {index} for {wanted}: the cell was evaluated at "
+                f"the end only"
             )
         return pd.DataFrame(curves, index=pd.RangeIndex(1, wanted.epochs + 1, name="epoch"))
 

@@ -41,7 +41,7 @@ LINES = [
 # Commands that a run of 8 cells on another data set cannot answer.
 REFUSED = {
     "no two datasets": ["rank", "demo/run", "--across", "datasets"],
-    "it contains 8 cells": ["query", "demo/run", "15624"],
+    "the table contains 8 cells": ["query", "demo/run", "15624"],
 }
 
 

@@ -239,8 +239,11 @@ def test_a_name_of_nothing_says_what_could_be_given(tmp_path):
     with pytest.raises(InputError, match=r"neither records nor results\.parquet"):
         open_table(tmp_path)
     (tmp_path / "bad.parquet").write_bytes(b"hello")
-    with pytest.raises(InputError, match="not a Parquet file"):
+    with pytest.raises(InputError, match=r"not a Parquet file.*`rebench table ingest`"):
         open_table(tmp_path / "bad.parquet")
+    (tmp_path / "bad.xlsx").write_bytes(b"hello")
+    with pytest.raises(InputError, match=r"a table is a \.parquet, \.csv or \.tsv file$"):
+        open_table(tmp_path / "bad.xlsx")
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 from generated_tables import synthetic_frame
 
 from cells import Cell, CellError, CostModel
-from rebench.errors import InputError, MissingDataError, UnknownNameError
+from rebench.errors import InputError, MissingDataError, RebenchError, UnknownNameError
 from rebench.tables import Table, open_table, write_table
 from rebench.tables.table import _explained
 
@@ -177,6 +177,27 @@ def test_rows_that_are_there_twice_and_missing_columns_are_refused():
         Table.from_frame(pd.concat([frame, frame]))
     with pytest.raises(InputError, match="missing: accuracy"):
         Table.from_frame(frame.drop(columns="accuracy"))
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ((102, "cifar11"), "unknown data set 'cifar11' of mini"),
+        ((102, None, None, 7), "after 5 epochs, got 7"),
+        ((0,), "mini has no value of cell 0 .*; the table contains 60 cells"),
+    ],
+)
+def test_curve_of_values_that_the_table_lacks_names_what_it_lacks(asked, told):
+    table = open_table("mini@fixed")
+    assert list(table.curve(102).index) == [1, 2, 3, 4, 5]
+    with pytest.raises(RebenchError, match=told):
+        table.curve(*asked)
+
+
+def test_data_set_of_the_benchmark_in_another_spelling_is_refused_with_its_name():
+    frame = synthetic_frame(0, cells=[0], datasets=["cifar100"]).assign(dataset="CIFAR100")
+    with pytest.raises(InputError, match=r"column dataset: 'CIFAR100' must be spelt cifar100$"):
+        Table.from_frame(frame)
 
 
 def test_negative_seeds_alone_are_explained():
