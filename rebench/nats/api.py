@@ -101,8 +101,8 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
     with the runs of an equal cell (`rebench.tables.whole_space`).
 
     Args:
-        published: the ingested benchmark: a table or its path.
-        retrained: a run: a table, its folder or its ``results.parquet``.
+        published: the benchmark: a table, its path, or the name of a released table (`nb201`).
+        retrained: a run: a table, its folder or its ``results.parquet``; ``@RECIPE`` may follow.
         recipe: recipe to take from a run with several recipes.
         for_search: whether to replace values that the tables lack and search scripts need, as
             `rebench.nats.searchable.for_search` does; `filename` lists the replacements.
@@ -165,7 +165,7 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
         """Ignore the value that the package's loading code sets."""
 
     def source_of(self, arch: int | str, dataset: str, hp: int | str = "12") -> str:
-        """Return the source of a cell's values: ``published``, ``retrained``, ``generated``."""
+        """Return the source of a cell's values: ``published``, ``retrained`` or another origin."""
         index = Cell.find(arch).index
         known = str(hp) in self._avaliable_hps
         table = self._choice.table(index, dataset, int(hp)) if known else None
@@ -231,7 +231,11 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
         hp: int | str = "12",
         account_time: bool = True,
     ) -> tuple[float, float | None, float, float]:
-        """Return validation accuracy, latency, time cost and the time used so far."""
+        """Return validation accuracy (percent), latency, cost and the cost so far (seconds).
+
+        The cost is the time of training and validation. It is added to the cost so far if
+        `account_time` is True. The latency is None if it was not measured.
+        """
         known = (*_SIMULATED, *(name for name in self._choice.datasets if name not in BENCHMARK))
         if dataset not in known:
             raise ValueError(f"Invalid dataset name : {dataset} vs {known}")
@@ -256,7 +260,7 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
             raise type(error)(f"{error.args[0]}{self._hint}") from error
         if trained_seconds is None:
             raise NotHeldError(f"{self.filename} has no train-all-time of {trained}{self._hint}")
-        # A run's evaluations were not timed, and count as free.
+        # The time of a run's training includes its evaluations, so they add nothing.
         seconds = trained_seconds + (evaluated or 0.0)
         if account_time:
             self._used_time += seconds
@@ -264,7 +268,7 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
         return accuracy, latency, seconds, self._used_time
 
     def get_cost_info(self, index: int, dataset: str, hp: int | str = "12") -> dict[str, Any]:
-        """Return FLOPs (M), parameters (M), latency and times, with the package's keys."""
+        """Return MFLOPs, millions of parameters, latency and times (s) by the package's keys."""
         values = self._find(index, dataset, hp) if isinstance(index, int) else None
         if values is not None and not self.verbose:
             return values.cost_info(index)

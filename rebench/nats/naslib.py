@@ -40,10 +40,10 @@ def export_naslib(
     """Write a folder of NASLib's files: {architecture: {data set: metrics by epoch, cost_info}}.
 
     Metrics are means over seeds, on the split that the benchmark evaluated after every epoch
-    (``x-valid`` after training on half of CIFAR-10, else ``ori-test``), or on ``x-valid`` or
-    ``x-test`` where the tables have no ``ori-test``. A value at an epoch, a loss or a training
-    metric that the tables do not have is NaN; an unknown latency or training time is None. `epochs`
-    is the length of the trainings, by default the longest length.
+    (``x-valid`` for trainings of 12 epochs or on half of CIFAR-10, else ``ori-test``). If the
+    tables lack this split, another of ``x-valid``, ``x-test`` and ``ori-test`` is used. A value at
+    an epoch, a loss or a training metric that the tables do not have is NaN; an unknown latency or
+    training time is None. `epochs` is the length of the trainings, by default the longest length.
     """
     epochs = epochs or max(choice.epochs)
     other = sorted(set(choice.datasets) - set(BENCHMARK))

@@ -45,9 +45,11 @@ def export_syne_tune(
     The tasks are those of Syne Tune's NAS-Bench-201, and other data sets of the table. The seeds
     are those of the table. ``metric_valid_error`` is the error on the validation images if the
     table has it (for CIFAR-10 after training on half of the images, as in the benchmark's
-    searches), otherwise on the test images. ``metric_test_error`` is the error on the test images
-    (``ori-test``). With curves, every epoch of a training is a fidelity, otherwise only the last
-    epoch. An unknown metric or time is NaN.
+    searches), otherwise on the test images. With curves, it is the error on the images that the
+    benchmark evaluated after every epoch: for trainings of 12 epochs and for CIFAR-10 the
+    validation images, otherwise the test images. ``metric_test_error`` is the error on the test
+    images (``ori-test``). With curves, every epoch of a training is a fidelity, otherwise only the
+    last epoch. An unknown metric or time is NaN.
 
     Args:
         choice: the tables to export.
@@ -86,10 +88,10 @@ def export_syne_tune(
     notes = (
         *(f"{name}: metric_valid_error is of {key.split}, trained on {key.dataset}"
           for name, key in tasks.items()),
-        *([f"{absent} trials are absent: " + ("the mean of the cell's others" if impute else "NaN")]
-          if absent else []),
+        *([f"{absent} trials are missing; their values are "
+           + ("means over the cell's other trials" if impute else "NaN")] if absent else []),
         "fidelities are the epochs of one training" if choice.has_curves
-        else "the last epoch is all there is",
+        else "the only fidelity is the last epoch",
     )  # fmt: skip
     made = Exported(path=out, cells=len(cells), notes=notes)
     with written(choice, made, "Syne Tune, tabular blackbox", force=force) as unfinished:
