@@ -68,7 +68,8 @@ def read_network(
         model: any module; a copy is traced in training mode.
         inputs: the arguments of a call of the model; only their shapes matter.
         opaque: treatment of nodes with unknown paths. ``"error"`` refuses them. A mapping from a
-            node, module or operation gives a polynomial for each input: ``{"mul": [(1,), ()]}``.
+            node, module or operation gives a polynomial for each value that it reads:
+            coefficient k is the number of paths with k layers, as in ``{"mul": [(1,), ()]}``.
         tracer: ``"export"`` or ``"fx"``; by default the first of them that works.
     """
     if not isinstance(model, nn.Module):

@@ -44,13 +44,25 @@ def plan(
     Args:
         model: a module that `torch.export` or `torch.fx` can trace. It is not changed.
         inputs: the arguments of a call of the model; only their shapes matter.
-        rule: a recipe, such as ``topology(degree=target)``; ``exact`` is `topology-exact`.
+        rule: a recipe, such as ``topology(degree=target)``; ``exact`` is `topology-exact`. The
+            recipes `am-mup`, `fsc` and `two-rates` work for the benchmark's networks only.
         base: the network, or its plan, for which `base_lr` was tuned; default `model`.
         base_lr: the learning rate of the base; default the rate in `rule`, otherwise 0.1.
         weight_decay: weight decay of every parameter; None leaves it to the optimiser.
-        opaque: treatment of nodes with unknown paths, as in `read_network`.
+        opaque: treatment of nodes with unknown paths. ``"error"`` refuses them. A mapping from a
+            node, module or operation gives a polynomial for each value that it reads:
+            ``{"mul": [(1,), ()]}`` is one path without a layer from the first, none from the
+            second.
         batch: inputs and a target for `one-step`, which uses the networks' current weights.
         loss: for `one-step`: a function of output and target that returns a scalar.
+
+    Returns:
+        The plan. `init_` draws the weights of a model, `param_groups` gives its parameters to an
+        optimiser with their rates, `explain` returns a table.
+
+    Raises:
+        UntraceableError: the graph cannot be read; the message names the node.
+        InputError: another argument is wrong.
     """
     model = getattr(model, COMPILED, model)
     if not isinstance(base, nn.Module | Plan | None):
@@ -73,10 +85,15 @@ def plan(
         settled = {use.weight.name: use.normalised for use in network.uses if use.role != "readout"}
         movement = mean_movement(Probe(model, batch, list(settled), loss=loss), settled)
         if base is not None and base.movement is None:
-            raise InputError("rule 'one-step': the base's plan must be made by the same rule")
+            raise InputError(
+                "rule 'one-step': the plan of the base must be made by this rule; give the network"
+            )
         values = recipe.held(movement if base is None else base.movement or 0.0, movement)
     elif recipe.needs != "graph" and not isinstance(recipe, Mup):
-        raise InputError(f"rule {recipe.name!r} works for the benchmark's networks only")
+        raise InputError(
+            f"rule {recipe.name!r} works for the benchmark's networks only; use another, such "
+            "as 'topology'"
+        )
     made = Plan(
         rule=recipe.spec.label,
         learning_rate=values.learning_rate,

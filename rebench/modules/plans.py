@@ -41,7 +41,9 @@ class ParameterPlan(BaseModel):
 
     `role` is stem, hidden or readout for the weight of a layer. `std` is the standard deviation at
     initialisation. A gain is set to 1 and a shift to 0; other parameters without `std` keep their
-    value. `paths` counts the paths from input to output through the layer (0 if the layer only
+    value. `learning_rate` is the initial rate, `fan_in` the number of inputs of one output unit.
+    `scale_invariant` is true if normalisation follows, so that only the direction of the weight
+    matters. `paths` counts the paths from input to output through the layer (0 if the layer only
     computes a gate). `in_degree` is the number of terms in the sum that its output goes into.
     """
 
@@ -132,7 +134,8 @@ class Plan(BaseModel):
 
         The effective rate of a scale-invariant weight w is lr / |w|^2, the rate at which its
         direction changes. Weight decay wd needs 1 / (lr wd) steps to forget the initialisation.
-        |w|^2 is measured in `model`; without a model, it is the expectation at initialisation.
+        |w|^2 is measured in `model`; without a model, it is the expectation at initialisation. Both
+        numbers are columns, `effective_rate` and `forgetting_steps`, NaN for other parameters.
         """
         import pandas as pd
 
@@ -190,6 +193,10 @@ class Plan(BaseModel):
         weights. `batch` is the inputs and a target. The movement is the root mean square (RMS)
         change of a layer's outputs: after the normalisation, if one follows; otherwise divided by
         the RMS of the outputs. After `from_json`, pass the `base` network again.
+
+        Returns:
+            A row per layer: `parameter`, `role`, `movement` and `base`, the movement in the base
+            (NaN without a base).
         """
         base = base or self._base_module
         frame = self._moved(model, batch, loss)
@@ -224,5 +231,8 @@ class Plan(BaseModel):
         planned = {row.name: row.shape for row in self.parameters}
         for name in (*planned, *found):
             if (has := found.get(name, "missing")) != (needs := planned.get(name, "missing")):
-                raise InputError(f"the plan is for another network: {name} is {has}, not {needs}")
+                raise InputError(
+                    f"the plan is for another network: {name} is {has} in the model and {needs} in "
+                    "the plan; make a plan for this model"
+                )
         return own

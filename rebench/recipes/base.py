@@ -256,7 +256,14 @@ def learning_rate(
 ) -> float:
     """Return the learning rate of a cell under a recipe, such as ``topology(base_lr=0.3)``.
 
-    The order can be reversed if the cell is given as an index or a `Cell`.
+    The schedule of a training scales this rate. Recipes that measure the network (`fsc`,
+    `mup`, `one-step`, `two-rates`) then replace it or multiply it by factors of the layers; here
+    their rate is the same for all cells. The order of the arguments can be reversed if the cell is
+    given as an index or a `Cell`.
+
+    Raises:
+        InputError: unknown recipe or parameter, or a rule of paths for a cell without a path.
+        CellError: not a cell.
     """
     if not isinstance(recipe, str | RecipeSpec):
         cell, recipe = recipe, str(cell)

@@ -87,7 +87,10 @@ class NoPathError(InputError):
     """Graph without a path from input to output, for which a rule has no value."""
 
     def __init__(self, recipe: str, graph: Architecture) -> None:
-        super().__init__(f"recipe {recipe!r} has no learning rate for {graph.title}: no path")
+        super().__init__(
+            f"recipe {recipe!r} has no learning rate for {graph.title}: no path from input to "
+            "output; the recipes nb201 and fixed need no path"
+        )
 
 
 def base_of(graph: Architecture) -> Architecture:

@@ -12,8 +12,8 @@ The paper and its released code leave two choices open:
   NAS-Bench-201 without batch normalisation), target keeps the norm of the signal. If vertices sum
   ``relu(W h)``, source keeps it, up to the mean of the ReLU.
 - `depth`: the code uses L = 1 + the convolutions on a path of one cell. Over the whole network, as
-  in the equation, the rule spans a factor of 7.8e5 over the 15,625 cells. For a graph of a whole
-  network (`NetworkGraph`), the rule always uses the whole network.
+  in the equation, the rule spans a factor of 7.8e5 over the cells with a path. For a graph of a
+  whole network (`NetworkGraph`), the rule always uses the whole network.
 
 `init_at` restricts the init to the weights before batch normalisation, or to the other weights
 (readout, shortcuts). The scale of the former sets an effective rate; the scale of the latter
