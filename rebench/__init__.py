@@ -7,7 +7,7 @@ lr(cell, recipe)        the learning rate that a recipe gives a cell
 space()                 all 15,625 cells as a table, with the costs of their networks
 network(cell, run=...)  a torch module: with a run's saved weights, or with initial weights
 plan(model, inputs)     paths of a torch module; learning rate and init of each parameter
-Cell, Table, Trial      an architecture, its accuracies, one training run
+Cell, Table, Trial      an architecture, accuracies of many cells, one training run
 ReBench                 a re-trained table with the interface of the package nats_bench
 submit, status, collect a sweep on a cluster: submit it, show its state, make its tables
 

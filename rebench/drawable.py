@@ -31,6 +31,6 @@ class Drawable:
         Args:
             name: figure of a rank comparison: ``reranking``, ``curve`` (tau over K) or
                 ``differences``; of a comparison of algorithms: ``anytime``, ``ranks`` or
-                ``rerank``. The default is the first name.
+                ``rerank`` (for two tables). The default is the first name.
         """
         return Drawable.drawer(self, *name)

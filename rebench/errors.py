@@ -15,7 +15,9 @@
     └── ClusterError             1  the scheduler refused or cannot be reached
         └── TooManyJobsError     1  the scheduler accepts no more jobs, or no array of this size
 
-The package `cells` raises `cells.CellError`. The command line treats it as an InputError.
+Packages add subclasses: `recipes.NoPathError` and `modules.UntraceableError` of InputError, and
+`nats.api.NotHeldError` of MissingDataError. The package `cells` raises `cells.CellError`. The
+command line treats it as an InputError.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ def crossed_mean(
 
     The variance of the mean is the variance over groups of rows plus, for every part, the excess
     variance between columns (two-way random effects). The interval is Student's with
-    Satterthwaite's degrees of freedom.
+    Satterthwaite's degrees of freedom. With one group of rows, interval and p-value are NaN.
 
     Args:
         values: [rows] each a mean over its columns.
@@ -147,7 +147,7 @@ def share_interval(share: float, n: int, level: float = 0.95) -> Estimate:
 
 
 def spearman_interval(value: float, n: int, level: float = 0.95) -> Estimate:
-    """Return Spearman's correlation of `n` pairs with an interval on Fisher's scale.
+    """Return Spearman's correlation of `n` pairs, at least 4, with an interval on Fisher's scale.
 
     The standard error is from Bonett and Wright (Psychometrika 2000). The correlation of a sample
     is biased towards 0 for a normal population (Moran, Biometrika 1948). Near 1 the bias is larger

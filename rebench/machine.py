@@ -55,8 +55,8 @@ def expanded(path: str | Path) -> Path:
         return Path(path).expanduser()
     except RuntimeError as error:
         raise InputError(
-            f"{path}: this machine knows no home folder of {Path(path).parts[0]}; write the whole"
-            " path"
+            f"{path}: there is no home folder of {Path(path).parts[0]} on this machine; write the"
+            " whole path"
         ) from error
 
 

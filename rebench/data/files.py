@@ -30,7 +30,11 @@ MAX_FILE_BYTES = 1 << 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileState:
-    """Result of the search for one expected file."""
+    """Result of the search for one expected file; `found` is its place, None if it is missing.
+
+    `state` is ``whole`` (the official MD5), ``not official`` (another MD5), ``present`` (no MD5 is
+    known) or ``missing``.
+    """
 
     file: str
     found: str | None

@@ -60,7 +60,16 @@ def read_raw(name: str, root: Path | str | None = None) -> RawData:
 
 
 def load_data(name: str, split: str = "full", *, root: Path | str | None = None) -> TrainingData:
-    """Read a data set and split it by the name of a split."""
+    """Read a data set and split it into images for training and for evaluation.
+
+    Args:
+        name: name of a data set, one of `data_specs`.
+        split: ``full`` (all training images), or another of the `splits` of its `data_spec`.
+        root: folder of data sets; by default `REBENCH_DATA` or ``~/.local/share/rebench``.
+
+    Raises:
+        MissingDataError: files are missing or damaged; the message says how to get them.
+    """
     return split_data(data_spec(name), read_raw(name, root), split, data_root(root))
 
 

@@ -58,7 +58,7 @@ def train(
         data_root: folder of data sets, used without `data`.
         stack: largest number of trials in one stacked network.
         speed: switches for speed.
-        on_epoch: called after every epoch of every trial.
+        on_epoch: called after every epoch of every trial that has not diverged before.
         on_record: called with every finished record; then the trial's checkpoints are removed,
             unless it returns False. Without this function, checkpoints are removed at the end.
         stop: called between steps; if it returns True, a checkpoint is written and `Interrupted`
@@ -67,6 +67,12 @@ def train(
             checkpoint is written after at most one minute.
         on_network: called with every record and its final state, before `on_record`.
         start_from: folder of kept networks, for trials with a `start`.
+
+    Raises:
+        InputError: a trial is given twice, or `data` does not fit a trial.
+        TrainingError: the device is not available, or its memory is too small.
+        Interrupted: `stop` returned True before the end.
+        MissingDataError: files of the images are missing.
     """
     if len({trial.trial_id for trial in trials}) != len(trials):
         raise InputError("trials must differ; a trial is given twice")

@@ -89,7 +89,9 @@ class KeptNetwork:
         change: Callable[[torch.Tensor], torch.Tensor] = lambda images: images,
         split: str = "ori-test",
     ) -> float:
-        """Return the accuracy in percent on a split of the trial's data set.
+        """Return the accuracy in percent on a split of the trial's data set, computed on the CPU.
+
+        The images are read from the default folder of data sets (`rebench.data.data_root`).
 
         Args:
             change: function that changes the normalised images, [n, 3, height, width].
@@ -158,7 +160,10 @@ def kept_networks(
         run, _, fields["recipe"] = str(run).rpartition("@")
     folder = Path(run) / _FOLDER
     if not folder.is_dir():
-        raise MissingDataError(f"{run} has kept no networks: there is no folder {folder}")
+        raise MissingDataError(
+            f"{run} has kept no networks: there is no folder {folder}. Trials keep their networks "
+            'if the sweep has keep = "weights" in [train]'
+        )
     wanted = _trial(0 if cell is None else cell, fields)
     files = folder.glob(f"{'*' if cell is None else wanted.cell.index}/*{_SUFFIX}")
     found = [
@@ -173,11 +178,18 @@ def kept_networks(
 def network(cell: Cell | int | str, *, run: str | Path | None = None, **fields: Any) -> LayeredNet:
     """Return the network of a cell in evaluation mode: trained, or at initialisation without `run`.
 
+    The network is on the CPU. A call with normalised images [batch, 3, height, width] returns
+    logits [batch, classes].
+
     Args:
         cell: index, architecture string or code.
-        run: as in `kept_networks`.
+        run: folder of a run whose trials kept their networks; can end with ``@RECIPE``.
         fields: trial fields, such as ``recipe="topology"`` and ``seed=777``. With a run, they must
             select one network. Without a run, the defaults are ``nb201``, 777 and ``cifar10``.
+
+    Raises:
+        InputError: several networks match; the message lists them.
+        MissingDataError: the run kept no such network.
     """
     if run is None:
         trial = _trial(cell, fields)
