@@ -89,7 +89,9 @@ def _checked(function: Callable[..., Any]) -> Callable[..., Any]:
             _hold(others, value, rules.get(others))
         for name, value in named.items():
             if name not in rules and not options:
-                raise UnknownNameError(f"argument of {function.__name__}", name, parameters)
+                valid = parameters.keys() - {"self", "cls"}
+                called = function.__qualname__.removesuffix(".__init__")
+                raise UnknownNameError(f"argument of {called}", name, valid)
             _hold(name, value, rules.get(name if name in rules else options))
         return function(*given, **named)
 

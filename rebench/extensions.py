@@ -57,7 +57,7 @@ def announced(kind: ExtensionKind) -> tuple[object, ...]:
             origin = entry.dist.name if entry.dist is not None else "an unnamed package"
             _log.warning(
                 "rebench: warning: %s adds %s = %s to rebench.%s; it cannot be loaded (%s: %s) and"
-                " is ignored: repair the package",
+                " is ignored: update or uninstall that package",
                 origin, entry.name, entry.value, kind, type(error).__name__, error,
             )  # fmt: skip
     return tuple(found)

@@ -85,6 +85,8 @@ BUDGET = {"evaluations": 2}
         (lambda t: search.compare(t, on_run=3), "on_run must be a function or None, got 3"),
         (lambda _: search.compare(3), "tables must be .* a SearchTable or a list"),
         (lambda _: search.Budget(evaluations="9"), "evaluations must be a number or None, got '9'"),
+        (lambda _: search.Budget(second=3), "'second' of Budget; valid: seconds, evaluations$"),
+        (lambda _: search.SearchSpace.of(index=3), "'index' of SearchSpace.of; valid: indices$"),
         (lambda _: search.Budget(seconds=float("nan")), "budget must be positive, got nan"),
         (lambda _: search.search_table(3, "cifar10"), "table must be a Table, got 3"),
         (lambda t: search.search_table(t, "cifar10", epochs=12), "epochs must be a list, each"),

@@ -54,6 +54,7 @@ def test_check_goes_on_where_it_stopped(tmp_path: Path):
     short = run(0)
     assert short.returncode == 0, short.stderr
     assert "no time for speed-11" in short.stdout
+    assert short.stdout.endswith("passed so far; parts are missing, as said above\n")
     first = (out / "cpu.json").stat().st_mtime_ns
     whole = run(9)
     assert whole.returncode == 0, whole.stderr

@@ -66,7 +66,9 @@ def fetch_dataset(
 
     spec = data_spec(dataset)
     if not spec.files:
-        raise MissingDataError(f"{spec.name} is embedded: nothing to fetch, use it directly")
+        raise MissingDataError(
+            f"{spec.name} needs no files: there is nothing to fetch; use it directly"
+        )
     typer.echo(f"{spec.name}: {fetch(spec, root_of(data_root))}")
 
 

@@ -96,7 +96,7 @@ Look at
   {written.figures}/   its figures as PDF, SVG and PNG, with their data
   {spec_file}   the sweep that was trained; your sweep will look similar
 
-Type next
+Next commands
   rebench rank {folder}      tau and seed tau at each top K %
   rebench status {folder}    the state of every trial
   rebench query {folder} {best}    the best cell under every recipe, seed by seed
@@ -138,7 +138,7 @@ def _train(spec: Path, folder: Path, total: int) -> None:
     if counts["done"] + counts["diverged"] < total:
         left = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
         raise RebenchError(
-            f"the demonstration's trials did not all finish ({left}): see `rebench status"
+            f"not all trials of the demo are finished ({left}): see `rebench status"
             f" {folder} --trials` and `rebench logs {folder} TRIAL`, then run the same"
             " command again"
         )

@@ -23,7 +23,7 @@ __all__ = ["Finding", "doctor", "examine"]
 
 # Name -> its use, and how to get it.
 _OPTIONAL = {
-    "mup": ("the muP recipes' reference", "scripts/setup, or pip install --no-deps mup==1.0.0"),
+    "mup": ("tests of the recipe mup", "scripts/setup, or pip install --no-deps mup==1.0.0"),
     "duckdb": ("rebench query --sql", "pip install 'nas-rebench[sql]'"),
     "xautodl": ("network = 'xautodl'", "scripts/setup, or pip install --no-deps xautodl==1.0.0"),
     "nbclient": ("running the notebooks", "pip install 'nas-rebench[notebooks]'"),
@@ -83,7 +83,7 @@ def examine(root: Path | None = None) -> Iterator[Finding]:
         yield Finding(name, shutil.which(name), *purpose)
     yield _gpu()
     yield _controller()
-    yield Finding("documentation", _pages(), "reading", "of the source")
+    yield Finding("documentation", _pages(), "help without internet", "the folder docs of a clone")
     for name, spec in data_specs().items():
         present = "present" if is_present(spec, data_root(root)) else None
         yield Finding(f"data: {name}", present, spec.title, spec.get)
@@ -91,7 +91,10 @@ def examine(root: Path | None = None) -> Iterator[Finding]:
 
 def _namesake() -> Iterator[Finding]:
     """Look for the other program called rebench, which uses the same file names."""
-    again = f"{sys.executable} -m pip install --force-reinstall --no-deps nas-rebench"
+    again = (
+        f"{sys.executable} -m pip install --force-reinstall --no-deps SOURCE (SOURCE is a clone or"
+        " wheel of nas-rebench)"
+    )
     if (other := _version("rebench")) is not None:
         get = (
             f"rebench {other} is another program with the same module and command names. The"

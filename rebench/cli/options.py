@@ -53,8 +53,9 @@ DataRoot = Annotated[
 Dataset = Annotated[
     str | None,
     typer.Option(
-        help="Data set (default: the only data set of the table, else cifar10, else cifar10-valid. "
-        "A data set with one accuracy per seed is preferred to one with means over seeds only)."
+        help="Data set (default: the only data set of the table, else cifar10, else cifar10-valid, "
+        "else the first by name. A data set with one accuracy per seed is preferred to one with "
+        "means over seeds only)."
     ),
 ]
 Draws = Annotated[

@@ -187,7 +187,7 @@ def _on_screen(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         line: dict[str, object] = {}
         if row["rank_low"] is None and len(values) == 1:
             named = row.get("recipe", row.get("table"))
-            say(f"{named}: no 95 % intervals, because each cell has one value", err=True)
+            say(f"{named}: no 95 % intervals, because the cell has one value", err=True)
         for name, value in row.items():
             by_seed = {seed: values.get(seed) for seed in seeds}
             line |= by_seed if name == "per seed" else {name: value}

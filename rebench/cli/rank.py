@@ -13,10 +13,9 @@ import typer
 from rebench.analysis.choices import TOP_PERCENT, Choices, Selection
 from rebench.cli import options
 from rebench.cli.output import frame_rows, print_rows, progress, say
-from rebench.cli.reliability import of_one_data_set, print_reliability
+from rebench.cli.reliability import of_one_data_set, print_reliability, print_values
 from rebench.errors import InputError
 from rebench.machine import keep_freed_memory
-from rebench.printable import printable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -150,6 +149,8 @@ def rank(
     output = "json" if as_json else output
     if figure is not None and figure.suffix not in (".pdf", ".svg", ".png"):
         raise InputError(f"--figure takes FILE.pdf, FILE.svg or FILE.png, got {figure}")
+    if second is None and against_dataset is not None:
+        raise InputError("--against-dataset is the data set of a second table: name two tables")
     if across is not None:
         _check_across(second, chosen, output)
         _print_matrices(table, across, chosen, figure or out, force, output)
@@ -158,9 +159,7 @@ def rank(
         raise InputError("--out draws the matrix of --across; --figure FILE draws tau over K")
     if figure is not None:
         _check_files([figure], force)
-    if second is None and against_dataset is not None:
-        raise InputError("--against-dataset is the data set of a second table: name two tables")
-    if second is None and print_reliability(table, chosen, as_json=output == "json"):
+    if second is None and print_reliability(table, chosen, output, figure):
         return
     rerankings: Sequence[Reranking]
     notes: Sequence[str] = ()
@@ -221,7 +220,7 @@ def _print_rerankings(rerankings: Sequence[Reranking], output: Format) -> None:
             for reranking in rerankings
             for row in frame_rows(_with_p(reranking).round(4))
         ]
-        _print_values(rows, output)
+        print_values(rows, output)
         return
     groups = alike(rerankings)
     for number, group in enumerate(groups, start=1):
@@ -252,16 +251,6 @@ def _print_group(group: Sequence[Reranking]) -> None:
     print_rows(rows, as_json=False, title=title)
     say(legend(group))
     say(f"\n{verdict}\n")
-
-
-def _print_values(rows: list[dict[str, object]], output: Format) -> None:
-    """Print rows as JSON or as CSV."""
-    if output == "json":
-        print_rows(rows, as_json=True)
-        return
-    import pandas as pd
-
-    typer.echo(printable(pd.DataFrame(rows).to_csv(index=False)), nl=False)
 
 
 def _check_files(figures: Sequence[Path], force: bool) -> None:
@@ -381,7 +370,7 @@ def _print_matrices(
         whole = known[known["top_percent"] == max(asked)]
         names = [name for name in rankings if (whole[["first", "second"]] == name).any(axis=None)]
         if alone := ", ".join(name for name in rankings if name not in names):
-            notes.append(f"{shared}: too few cells in common with any other: {alone}")
+            notes.append(f"{shared}: fewer than 10 cells in common with every other: {alone}")
         if output != "table":
             page += [{of: shared, **row} for row in frame_rows(taus)]
         elif names:
@@ -392,7 +381,7 @@ def _print_matrices(
 
             _save(draw_tau_matrix(whole, shared), figures[number])
     if output != "table":
-        _print_values(page, output)
+        print_values(page, output)
     for note in dict.fromkeys(notes):
         say(note, err=True)
 

@@ -97,7 +97,7 @@ def show(
         named = {"recipe": rule.spec.label, "cell": chosen.index, "arch": str(chosen)}
         print_json({**named, **rates, "numbers": numbers, "layers": layers})
         return
-    facts = {"paper": rule.paper, **rates, **numbers, "seen": said}
+    facts = {"paper": rule.paper, **rates, **numbers, "computed from": said}
     print_facts(
         {name: value for name, value in facts.items() if value is not None},
         title=f"{rule.spec.label} for cell {chosen.index}: {rule.summary}",
@@ -117,12 +117,12 @@ def _completed(
     from rebench.data import BatchSource, data_spec, load_data
 
     rule.apply_init(net, cell, torch.Generator().manual_seed(seed))
-    images, labels, said = torch.empty(0), torch.empty(0), "from the graph and the network's width"
+    images, labels, said = torch.empty(0), torch.empty(0), "the graph and the network's width"
     if rule.needs == "batch":
         train = load_data(dataset).train
         source = BatchSource(train, data_spec(dataset), device="cpu", channels_last=False)
         images, (labels,) = next(source.epoch([seed], 0, batch_size, augment=False))
-        said = f"measured on {len(images)} images of {dataset}, seed {seed}"
+        said = f"the graph and {len(images)} images of {dataset}, seed {seed}"
     generator = torch.Generator().manual_seed(seed)
     return rule.measure(net, cell, images, labels, generator), said
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import typer
 
 from rebench.cli.output import frame_rows, print_rows, say
 from rebench.errors import InputError
+from rebench.printable import printable
 
 if TYPE_CHECKING:
     from rebench.analysis import Reliability
     from rebench.analysis.choices import Choices
 
-__all__ = ["of_one_data_set", "print_reliability"]
+__all__ = ["of_one_data_set", "print_reliability", "print_values"]
 
 
 def of_one_data_set(chosen: Choices) -> dict[str, Any]:
@@ -20,7 +24,17 @@ def of_one_data_set(chosen: Choices) -> dict[str, Any]:
     return {name: getattr(chosen, name) for name in names}
 
 
-def print_reliability(table: str, chosen: Choices, *, as_json: bool) -> bool:
+def print_values(rows: list[dict[str, object]], output: str) -> None:
+    """Print rows as JSON or as CSV."""
+    if output == "json":
+        print_rows(rows, as_json=True)
+        return
+    import pandas as pd
+
+    typer.echo(printable(pd.DataFrame(rows).to_csv(index=False)), nl=False)
+
+
+def print_reliability(table: str, chosen: Choices, output: str, figure: Path | None) -> bool:
     """Print seed tau at each K and the number of cells that may be the best, per data set.
 
     Returns:
@@ -35,15 +49,23 @@ def print_reliability(table: str, chosen: Choices, *, as_json: bool) -> bool:
     if len(tables := open_recipes(table)) > 1:
         return False
     [opened] = tables.values()
-    if chosen.by != "benchmark":
-        raise InputError(f"--by {chosen.by} needs two rankings, but {table} has one recipe")
+    for option, given in (
+        (f"--by {chosen.by}", chosen.by != "benchmark"),
+        ("--figure", figure is not None),
+        (f"--format {output}", output in ("latex", "md")),
+    ):
+        if given:
+            raise InputError(
+                f"{option} needs two rankings, but {table} has one recipe: name a second table, or "
+                f"leave {option.split()[0]} out"
+            )
     held = {key.dataset: opened.has_runs(key) for key in opened.run_keys}
     asked = chosen.datasets or [
         name for name, runs in held.items() if runs or not any(held.values())
     ]
     found = [reliability(opened, dataset=name, **of_one_data_set(chosen)) for name in asked]
-    if as_json:
-        print_rows([row for each in found for row in _rows(each)], as_json=True)
+    if output != "table":
+        print_values([row for each in found for row in _rows(each)], output)
         return True
     for each in found:
         print_rows(each.frame().dropna(subset=["seed_tau"]), as_json=False, title=each.name)

@@ -71,9 +71,8 @@ def submit(
 
     A trial is one training, and its record is its stored result. A trial is not submitted if it has
     a record, or if it is part of a waiting or running job. A failed trial is submitted only with
-    --retry-failed. RUN is submitted with the
-    settings of its last submission. `rebench watch RUN --resubmit` repeats this until no trial is
-    left.
+    --retry-failed. RUN is submitted with the settings of its last submission. `rebench watch RUN
+    --resubmit` repeats this until no trial is left.
 
     Example: rebench submit my-sweep.toml --cluster slurm
     """
@@ -112,8 +111,8 @@ def _print(done: Submitted, *, dry_run: bool, as_json: bool) -> None:
     if done.held:
         held = sum(done.held.values())
         warn(
-            f"{held} trials are held by live jobs, which keep their options: see `rebench status"
-            f" {done.run} --trials`"
+            f"{held} trials are held by live jobs (waiting or running) and are not submitted again;"
+            f" new options do not change these jobs: see `rebench status {done.run} --trials`"
         )
     if done.failed:
         warn(
@@ -137,7 +136,8 @@ def _print(done: Submitted, *, dry_run: bool, as_json: bool) -> None:
 def _ask(device_hours: float) -> None:
     """Ask for confirmation on a terminal before a submission of many device hours."""
     if device_hours > _MANY_HOURS and sys.stdin.isatty() and sys.stderr.isatty():
-        typer.confirm(f"about {device_hours:.0f} device hours: send them?", abort=True, err=True)
+        asked = f"this submission needs about {device_hours:.0f} device hours: submit it?"
+        typer.confirm(asked, abort=True, err=True)
 
 
 def _print_previews(previews: Sequence[Preview], *, as_json: bool) -> None:
@@ -260,7 +260,7 @@ def watch(
     try:
         ended = follow(opened, show, every_s=every_s, send=send, tell=warn)
     except KeyboardInterrupt:
-        warn(f"the jobs continue; `rebench cancel {run}` asks them to checkpoint and end")
+        warn(f"the jobs continue; `rebench cancel {run}` ends them after a checkpoint")
         raise
     if as_json:
         _print_status(ended, as_json=True)
@@ -410,7 +410,10 @@ def _print_reasons(status: Status) -> None:
     if any(trial.state == "lost" for trial in troubles):
         typer.echo("\n`rebench submit RUN` submits lost trials again")
     if any("memory" in trial.reason for trial in troubles if trial.state == "lost"):
-        typer.echo("\n`rebench submit RUN --set slurm.mem_gb=GB` gives the jobs GB of memory")
+        typer.echo(
+            "\n`rebench submit RUN --set slurm.mem_gb=GB` gives each job GB of memory (if the sweep"
+            " sets mem_per_cpu: --set slurm.mem_per_cpu=4G)"
+        )
     if any(trial.state == "failed" for trial in troubles):
         typer.echo("\n`rebench submit RUN --retry-failed` submits failed trials again")
 

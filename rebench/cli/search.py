@@ -44,7 +44,9 @@ _HEADINGS: Final = {
     "found_best": "best found",
 }
 
-Repeats = Annotated[int, typer.Option(help="Independent runs of each algorithm.", min=1)]
+Repeats = Annotated[
+    int, typer.Option(help="Number of independent searches by each algorithm.", min=1)
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,8 +87,9 @@ class Searching:
         Path | None,
         typer.Option(
             metavar="RUN",
-            help="Run folder with stored networks. Only the cells of these networks are searched. "
-            "The algorithm `predictor` also gets scores that are computed from each network and a "
+            help="Run folder with stored networks (RUN@RECIPE selects a recipe). Only the cells of "
+            "these networks are searched. The algorithm `predictor` also gets scores that are "
+            "computed from each network and a "
             f"batch of images ({', '.join(NET_PROXIES)}).",
         ),
     ] = None
@@ -132,14 +135,14 @@ class Spending:
         from rebench.search.run import affordable, paper_budget
 
         if self.seconds is None and self.evaluations is None:
-            wanted = paper_budget(*tables)
+            kind, wanted = "The default", paper_budget(*tables)
         else:
-            wanted = Budget(seconds=self.seconds, evaluations=self.evaluations)
+            kind, wanted = "A", Budget(seconds=self.seconds, evaluations=self.evaluations)
         spent = affordable(wanted, tables)
         if spent != wanted:
             warn(
-                f"A budget of {wanted} is more than the cost of all {len(tables[0].space):,} cells:"
-                f" searched with {spent}"
+                f"{kind} budget of {wanted} is more than the cost of all {len(tables[0].space):,} "
+                f"cells: searched with {spent}"
             )
         return spent
 
@@ -332,7 +335,8 @@ def proxies(
         Path | None,
         typer.Option(
             metavar="RUN",
-            help="Score the networks that this run has stored (without --proxy, by all scores).",
+            help="Score the networks that this run has stored (without --proxy, by all scores). "
+            "RUN@RECIPE selects a recipe.",
         ),
     ] = None,
     assignments: options.SomeSettings = None,
@@ -384,7 +388,7 @@ def proxies(
                 on_cell=lambda _: update(advance=1),
             )
         size = f"{skeleton.channels} channels, {skeleton.cells_per_stage} cells a stage"
-        made = f"trained, kept by {trained}" if kept else f"{size}, PyTorch's init"
+        made = f"trained, stored by {trained}" if kept else f"{size}, PyTorch's init"
         notes.append(f"networks: {made}, one batch of {images} images of {source}, seed {seed}")
     notes.insert(0, f"ranked against: {searched.reported}, {len(searched.space):,} cells")
     rated = rate_proxies(searched, scores)
@@ -394,12 +398,16 @@ def proxies(
 
 
 def _kept(run: Path, dataset: str, recipe: str | None) -> dict[int, KeptNetwork]:
-    """Return, for each cell, the network that a run has kept for its first seed."""
+    """Return, for each cell, the network that a run has stored for its first seed."""
     from rebench.train import kept_networks
 
     networks = kept_networks(run, dataset=dataset, network="rebench", recipe=recipe)
-    if len({(each.trial.recipe, each.trial.epochs) for each in networks}) != 1:
-        raise InputError(f"{run}: networks of {dataset} by one recipe are needed, RUN@RECIPE")
+    found = {f"{one.trial.recipe.label} ({one.trial.epochs} epochs)" for one in networks}
+    if len(found) != 1:
+        raise InputError(
+            f"--trained needs networks of {dataset} by one recipe, got from {run}: "
+            f"{', '.join(sorted(found)) or 'none'}; RUN@RECIPE selects a recipe"
+        )
     networks.sort(key=lambda each: -each.trial.seed)
     return {each.trial.cell.index: each for each in networks}
 

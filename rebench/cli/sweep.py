@@ -178,8 +178,8 @@ def plan(
         times_min = sorted({limits.time_min for limits in sweep.slurm.by_type.values()})
         limit = f"time_min = {', '.join(map(str, times_min))}"
         warn(
-            f"{over} jobs have one trial that is longer than {limit}:"
-            " they will be requeued and resumed"
+            f"{over} jobs are estimated to be longer than {limit} (min): SLURM ends them, and they"
+            " are requeued and resumed"
         )
 
 
@@ -298,5 +298,8 @@ def _sections(
 def _counts(devices: str) -> list[int]:
     counts = [int(text) if text.strip().isdecimal() else 0 for text in devices.split(",")]
     if not all(counts):
-        raise InputError(f"--devices takes whole numbers, such as 8,64,512, got {devices!r}")
+        raise InputError(
+            f"--devices takes whole numbers above 0, separated by commas, such as 8,64,512, got"
+            f" {devices!r}"
+        )
     return counts

@@ -116,8 +116,9 @@ def ingest(
     if surface is not None:
         if jobs is not None or epochs is not None or not curves or fractions or renamed:
             raise InputError(
-                "--jobs, --epochs, --fractions and --no-curves are for NATS-Bench's files; "
-                "--columns, --dataset and --split are for a CSV or Parquet; remove them"
+                "--jobs and --no-curves are for NATS-Bench's files; --epochs, --fractions, "
+                "--columns, --dataset and --split are for a CSV or Parquet file: with --surface, "
+                "remove them"
             )
         read = ingest_surface(surface, source, out)
         _print_made(dataclasses.asdict(read), as_json=as_json)
@@ -140,7 +141,7 @@ def ingest(
         )
     _print_made(dataclasses.asdict(made), as_json=as_json)
     if made.missing:
-        warn(f"{made.missing} of the 15625 cells are not in {source}")
+        warn(f"{made.missing} of the 15,625 cells are not in {source}")
 
 
 @app.command()
@@ -399,12 +400,12 @@ def _curves(name: str, out: Path, recipe: str | None) -> dict[str, object]:
 def _weights(
     name: str, out: Path, recipe: str | None, cell: str | None, seed: int | None
 ) -> dict[str, object]:
-    """Copy the networks that a run has saved: all, or of a cell, a recipe, a seed."""
+    """Copy the networks that a run has stored: all, or of a cell, a recipe, a seed."""
     from rebench.train import copy_networks
 
     copied = copy_networks(name, out, cell, recipe=recipe, seed=seed)
     if not copied:
-        raise InputError(f"{name} has saved no such network; check --cell, --recipe and --seed")
+        raise InputError(f"{name} has stored no such network; check --cell, --recipe and --seed")
     return {"networks": copied}
 
 

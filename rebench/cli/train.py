@@ -80,7 +80,7 @@ def train(
     from rebench.train import train as train_trials
 
     if longer and keep is None:
-        raise InputError("--longer needs the folder of the kept networks: add --keep FOLDER")
+        raise InputError("--longer needs the folder of the stored networks: add --keep FOLDER")
     chosen = Cell.find(cell)
     sweep = options.sweep_of(
         assignments,
@@ -144,7 +144,9 @@ def _print_record(record: Record) -> None:
     ]
     print_rows(rows, as_json=False, title=f"{record.trial.describe()}  {record.trial_id}")
     outcome, cost = record.outcome, record.cost
-    ended = "done" if outcome.diverged_epoch is None else f"diverged in {outcome.diverged_epoch}"
+    ended = (
+        "done" if outcome.diverged_epoch is None else f"diverged in epoch {outcome.diverged_epoch}"
+    )
     say(
         f"{ended}; learning rate {outcome.learning_rate:.6g}; {cost.seconds:.0f} s, "
         f"{cost.images_per_s:.0f} images/s in a stack of {cost.stack} on "

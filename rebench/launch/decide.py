@@ -157,7 +157,7 @@ def _check_types(last: Intent, options: SlurmOptions, state: State) -> None:
     if (state.done or state.held) and last.options.shares != options.shares:
         raise InputError(
             "[slurm.types] has changed: a cell on a data set could have runs from two types of"
-            " device. Put it back, or go on with `rebench submit --accept-change`"
+            " device. Restore [slurm.types], or continue with `rebench submit --accept-change`"
         )
 
 
@@ -296,14 +296,15 @@ def _left_out(
             left_out = {node: since for node, since in left_out.items() if node not in there}
             notes.append(
                 f"jobs are sent to {', '.join(sorted(there))} although {_IN_A_ROW} in a row failed"
-                f" there at once: partition {one.partition or '(the default one)'} has no other"
-                " node for them (`rebench status` names their logs)"
+                " there, each within a minute: partition"
+                f" {one.partition or '(the default one)'} has no other node for them"
+                " (`rebench status` names their logs)"
             )
     if new := sorted(left_out.keys() - last.left_out.keys()):
         notes.append(
             f"no job is sent to {', '.join(new)} for an hour: {_IN_A_ROW} jobs in a row failed"
-            " there at once (`rebench status` names their logs); `rebench submit --no-preflight`"
-            " sends jobs there again"
+            " there, each within a minute (`rebench status` names their logs); `rebench submit"
+            " --no-preflight` sends jobs there again"
         )
     return left_out
 
@@ -316,11 +317,13 @@ def _memory_factor(
     short = sum(job.state.name == "OUT_OF_MEMORY" for job in last_jobs.values())
     asked = any(one.mem_gb or one.mem_per_cpu for one in options.by_type.values())
     if short and asked and before == 1.0:
-        notes.append(f"{short} jobs ran out of memory: half more is asked for from now on")
+        notes.append(f"{short} jobs ran out of memory: from now on, jobs get 1.5 times the memory")
         return _MORE_MEMORY
     if short:
         again = " again" if asked else ""
-        notes.append(f"{short} jobs ran out of memory{again}: raise slurm.mem_gb")
+        per_cpu = any(one.mem_per_cpu for one in options.by_type.values())
+        key = "mem_per_cpu" if per_cpu else "mem_gb"  # a sweep has one of both
+        notes.append(f"{short} jobs ran out of memory{again}: raise slurm.{key}")
     return before
 
 

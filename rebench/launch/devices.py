@@ -36,8 +36,9 @@ def find_device(options: SlurmOptions, rank: int = 0) -> str:
         return f"cuda:{rank % torch.cuda.device_count()}" if shared else "cuda"
     if asked := options.gpu_setting:
         raise ClusterError(
-            f"a GPU was asked for ({asked}), but torch sees none here; check the node's driver and"
-            " that torch was built for CUDA, or set device = 'cpu' and leave that option out"
+            f"a GPU was asked for ({asked}), but torch sees none here; check the node's driver"
+            " and that torch was built for CUDA, or remove this setting and set slurm.device ="
+            " 'cpu'"
         )
     return "cpu" if options.device == "auto" else options.device
 

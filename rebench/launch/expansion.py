@@ -70,16 +70,17 @@ def _check_size(spec: SweepSpec, cells: int) -> None:
     if (trials := math.prod(parts.values())) > _MOST_TRIALS:
         told = ", ".join(f"{count:,} {name}" for name, count in parts.items())
         raise InputError(
-            f"the sweep asks for {trials:,} trials ({told}); a sweep may have {_MOST_TRIALS:,}: "
-            "split it into several sweeps"
+            f"the sweep has {trials:,} trials ({told}), more than the maximum of {_MOST_TRIALS:,}: "
+            "divide it into several sweeps"
         )
 
 
 def _accuracies(column: TableColumn) -> NDArray[np.float64]:
     if column.table is None:
         raise InputError(
-            "choosing cells by accuracy needs a table: give table = 'nb201' or table = 'FILE'"
-            " (`rebench table ingest` makes one, and so does `rebench collect`)"
+            "choosing cells by accuracy needs a table: in cells.top or cells.stratified, give"
+            " table = 'nb201' or table = 'FILE' (`rebench table ingest` and `rebench collect` write"
+            " such files)"
         )
     from rebench.tables import open_table  # loads pandas
 

@@ -62,7 +62,7 @@ class Forecast:
     wall_s_on: Mapping[int, float]
     """Number of devices (of each type) -> time until the last job ends, if none is ever idle."""
     too_long: int
-    """Number of jobs with a single trial that is longer than the time limit."""
+    """Number of jobs whose estimated time is longer than the time limit."""
     bytes_on_disk: int
     """Approximate bytes of all trials: in the list of trials, shards, tables and networks."""
     files: int

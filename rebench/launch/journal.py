@@ -185,8 +185,8 @@ class Submission:
         """Update the time of the owner's file; raise if another submitter closed the submission."""
         if self.is_closed:
             raise ClusterError(
-                f"submission {self.number} was taken for dead and closed by another submitter;"
-                " submit again to send the rest"
+                f"another submitter closed submission {self.number}, because this process seemed to"
+                " have ended; submit again to send the other trials"
             )
         os.utime(self.owner_file)
 
@@ -242,9 +242,9 @@ class Journal:
         found = []
         for path in sorted(self._folder.glob("[!.]*")):
             if not path.is_dir():
-                tell(f"{path} is no folder, and no submission: ignored; remove it")
+                tell(f"{path} is not a folder, so not a submission: ignored; remove it")
             elif not _NUMBER.fullmatch(path.name):
-                tell(f"{path} is no submission: ignored; remove it")
+                tell(f"{path} is not a submission (0001, 0002, ...): ignored; remove it")
             else:
                 found.append(self.submission(int(path.name)))
         return sorted(found, key=lambda one: one.number)
@@ -289,7 +289,10 @@ class Journal:
                     on_wait(f"{who} is submitting into this run: waiting until that is done")
             if time.monotonic() > deadline:
                 who = earlier[0].describe_owner()
-                raise ClusterError(f"{who} has been submitting for {patience_s:.0f} s")
+                raise ClusterError(
+                    f"{who} is still submitting into this run after {patience_s:.0f} s of waiting:"
+                    " submit again later; if that process hangs, end it first"
+                )
             mine.touch()
             time.sleep(0.2)
 

@@ -39,7 +39,10 @@ def log_of(run: Run, trial_id: str) -> list[Printed]:
     """
     if trial_id not in (known := run.ids()):
         near = difflib.get_close_matches(trial_id, known, n=3, cutoff=0.0)
-        raise InputError(f"no trial {trial_id!r} in this run; near: {', '.join(near) or 'none'}")
+        raise InputError(
+            f"no trial {trial_id!r} in {run.folder}; near: {', '.join(near) or 'none'} (`rebench"
+            " status --trials` lists all ids)"
+        )
     logs = [
         path
         for submission in Journal(run.folder).submissions()

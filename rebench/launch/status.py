@@ -43,12 +43,18 @@ class TrialStatus:
     trial_id: str
     state: TrialState
     type_name: str = ""
+    """Type of device; empty in a sweep without types."""
     job: str = ""
     reason: str = ""
+    """Why the trial failed, was lost or waits."""
     epoch: int | None = None
+    """Last finished epoch of a running trial; otherwise None."""
     epochs: int | None = None
+    """Number of epochs of a running trial; otherwise None."""
     eta_s: float | None = None
+    """Expected seconds until a running trial is finished; None if unknown."""
     log: str = ""
+    """Path of the log of the job."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,10 +63,14 @@ class Status:
 
     run: Run
     trials: Mapping[str, TrialStatus]
+    """Trial id -> status, in the order of the sweep."""
     jobs: tuple[JobView, ...]
     train_hours: float
+    """Hours of training of all trials with a record."""
     extra_records: int
+    """Number of trials with a record that the sweep does not contain."""
     warnings: tuple[str, ...]
+    """Problems of the run, one line each."""
 
     @property
     def counts(self) -> dict[str, int]:
@@ -76,7 +86,14 @@ class Status:
 
 @checked
 def status(run: str | Path) -> Status:
-    """Return the state of every trial of a run. A queue that does not answer is a warning."""
+    """Return the state of every trial of a run. A queue that does not answer is a warning.
+
+    Args:
+        run: the folder of the run.
+
+    Raises:
+        InputError: `run` is not the folder of a run.
+    """
     return _status(Path(run))
 
 
@@ -180,7 +197,7 @@ def follow(
                     reasons = "; ".join(sorted({one.reason for one in lost})[:3])
                     raise ClusterError(
                         f"stopped: {_FRUITLESS} submissions in a row have finished no trial"
-                        f" ({reasons}); see `rebench status {run.folder}`"
+                        f" ({reasons or 'no job was sent'}); see `rebench status {run.folder}`"
                     )
             try:
                 done = send()

@@ -61,11 +61,17 @@ class Submitted:
     """The result of a call of `submit`; of a dry run, the result that a call would have."""
 
     run: Path
+    """The folder of the run."""
     sent: int
+    """Number of submitted trials."""
     jobs: tuple[str, ...]
+    """Numbers of the submitted jobs; empty for a dry run."""
     done: int
+    """Number of trials that had a record before."""
     held: Mapping[str, int]
+    """Live job -> number of its trials without a record. They are not submitted."""
     failed: int
+    """Number of trials that failed before, and that are not submitted."""
     waiting: int
     """Number of pending and lost trials without a job, as the cluster accepts no more jobs."""
     limit: str
@@ -73,7 +79,9 @@ class Submitted:
     failed_here: int = 0
     """Number of trials that failed in this process (cluster debug)."""
     adopted: int = 0
+    """Number of jobs that an earlier submission sent and did not record."""
     previews: tuple[Preview, ...] = ()
+    """The jobs of a dry run, for each type of device."""
 
 
 @checked
@@ -100,7 +108,7 @@ def submit(
         spec: the file of the sweep; or a run, which is submitted again as it was last.
         run: the folder of the run; by default next to the file, as for ``rebench submit``.
         cluster: ``"slurm"``, ``"local"`` (this machine) or ``"debug"`` (this process, which trains
-            before the call returns); by default as last time, or else SLURM.
+            before the call returns); by default SLURM, or for a run its last cluster.
         settings: values that replace those of the file: ``{"slurm.partition": "gpu"}``.
         past: a run from whose records the times are estimated; by default this run.
         data_root: the folder of the data sets.
@@ -108,10 +116,17 @@ def submit(
         retry_failed: whether to submit failed trials too.
         trust_folder: whether to accept the stored sweep of a run that others could have written.
         accept_change: whether to continue a run with a sweep that has changed.
-        preflight: whether to check the data and the nodes first.
+        preflight: whether to check data, time limit, memory and GPU first, and to leave out nodes
+            on which jobs failed.
         dry_run: whether to return previews only, and submit nothing.
         tell: receives one line about each thing that the user should know.
         confirm: receives the device hours before anything is submitted; it may raise.
+
+    Raises:
+        InputError: the sweep is invalid or has changed, or no job with its options can run.
+        MissingDataError: the files of a data set are missing.
+        UnsafeFileError: other users could have written the stored sweep of a run.
+        ClusterError: the cluster refused a job or cannot be reached.
     """
     path = Path(spec)
     folder = run_folder(path, None if run is None else Path(run))
@@ -138,7 +153,7 @@ def submit(
     sending = _Sending(folder, sweep, trials, order, cluster_of(order.cluster), tell)
     for key in sweep.slurm.overridden(settings or {}) if sending.cluster.has_queue else ():
         tell(
-            f"--set {key} changes nothing: every type of [slurm.types] has its own; set"
+            f"--set {key} changes nothing: every type of [slurm.types] has its own value; set"
             f" {key.replace('slurm.', 'slurm.types.NAME.')}"
         )
     return sending.rehearse() if dry_run else sending.send(confirm)
@@ -232,7 +247,7 @@ class _Sending:
         try:
             limits = self.cluster.limits(self.spec.slurm)
         except ClusterError as error:
-            self.tell(f"{error}. Its limits are unknown")
+            self.tell(f"{error}. The limits of SLURM are unknown, so they are not checked")
             limits = Limits()
         mine = Journal(self.folder.absolute()).next()
         prefix = run.job_prefix if run else "rebench-dry-run-"
@@ -327,8 +342,8 @@ class _Sending:
             )
             if not self.order.accept_change:
                 raise InputError(
-                    f"{change}. Give --accept-change to go on with the new sweep (records that"
-                    " exist are kept), or another --run"
+                    f"{change}. Give --accept-change to continue with the new sweep (existing"
+                    " records are kept), or another folder with --run"
                 )
             self.tell(change)
 
@@ -342,13 +357,14 @@ def _stored(
     stored = run.spec(trust_folder=trust_folder)
     if last is None or stored is None:
         raise InputError(
-            f"nothing was ever submitted to {folder}: use `rebench submit` with the sweep's file"
+            f"nothing was ever submitted to {folder}: use `rebench submit SWEEP.toml --run"
+            f" {folder}`"
         )
     sweep = with_settings(stored, settings)
     if sweep.digest != stored.digest:
         raise InputError(
-            "a run is sent again with the trials that it has: keys of slurm and train can be set;"
-            " to train something else, change the sweep's file and submit that"
+            "a run folder is submitted again with the same trials: only keys of slurm and train can"
+            " be set; to train other trials, change the sweep file and submit that"
         )
     trials = tuple(run.trials(tell=_refuse).values())
     if not trials:

@@ -286,7 +286,7 @@ class _Worker:
         origin = record.provenance.model_copy(update=known)
         self._results.append([record.model_copy(update={"provenance": origin}).to_line()])
         self._finished.refresh()
-        _log.info("recorded %s in %.1f s", record.trial.describe(), record.cost.seconds)
+        _log.info("trained and recorded %s in %.1f s", record.trial.describe(), record.cost.seconds)
         return True
 
     def _fail(self, trial_id: str, kind: str, message: str) -> None:
@@ -364,8 +364,8 @@ class _Worker:
         times = self._submission.time_outs(job, attempt) if timed_out else 0
         # Without this limit the job would be requeued for ever.
         if times > self._options.max_requeues:
-            why = f"gave up: timed-out too many times ({times})"
-            self._reporter.end(f"{why}; raise the time limit, or submit again")
+            why = f"gave up: the job reached its time limit too many times ({times})"
+            self._reporter.end(f"{why}; raise slurm.time_min, or submit again")
             raise ClusterError(why)
         self._cluster.requeue(job, alone=self._processes == 1)
 

@@ -95,7 +95,10 @@ def fit_times(measured: Iterable[tuple[Trial, float]], source: str) -> TimeModel
         if trial.dataset in known and seconds > 0
     ]
     if not rows:
-        raise InputError(f"{source} contains no finished trial to estimate times from")
+        raise InputError(
+            f"{source} contains no finished trial to estimate times from; name another run with"
+            " --from, or leave it out"
+        )
     (per_gflop, per_layer), _ = nnls(np.array(rows), np.ones(len(rows)))
     return TimeModel(
         per_gflop_s=float(per_gflop),

@@ -83,6 +83,12 @@ class Cost(Plain):
     """Costs of a trial in this run on this machine.
 
     Attributes:
+        seconds: share of this trial in the training time of its stack.
+        images_per_s: training images per second; evaluations count in the time.
+        stack: number of trials that were trained as one network.
+        params_m: parameters of the network, in millions.
+        mflops: multiply-adds of one forward pass of one image, in millions.
+        resumed: number of resumptions from a checkpoint.
         peak_memory_mib: maximum memory while the stack of the trial was built and trained, since
             the last resumption. On a GPU: memory of PyTorch's tensors. On a CPU: resident memory of
             the whole process, including memory kept from earlier trials. Only Linux can reset the

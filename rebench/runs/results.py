@@ -110,7 +110,9 @@ class FinishedTrials:
         try:
             return [read_record(line) for line in _lines(places)]
         except (BadLineError, OSError) as error:
-            raise StoreError(f"records of {self._run} changed while they were read") from error
+            raise StoreError(
+                f"records of {self._run} changed while they were read; repeat the command"
+            ) from error
 
     def check(self) -> None:
         """Raise ConflictError if two records of one trial disagree."""

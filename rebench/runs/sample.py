@@ -25,7 +25,7 @@ def choose_cells(choice: CellsSpec, accuracies: AccuracyReader) -> tuple[list[Ce
     indices += [Cell.find(name).index for name in choice.strings]
     if choice.random is not None:
         generator = np.random.default_rng(choice.random.seed)
-        indices += _draw(np.arange(len(space)), choice.random.n, generator)
+        indices += _draw(np.arange(len(space)), choice.random.n, generator, "cells.random.n")
     if choice.stratified is not None:
         wanted = choice.stratified
         order = space.lr_multiplier if wanted.by == "multiplier" else accuracies(wanted)
@@ -47,9 +47,10 @@ def choose_cells(choice: CellsSpec, accuracies: AccuracyReader) -> tuple[list[Ce
     return [Cell.from_index(index) for index in unique], repeated
 
 
-def _draw(pool: NDArray[np.intp], n: int, generator: np.random.Generator) -> list[int]:
+def _draw(pool: NDArray[np.intp], n: int, generator: np.random.Generator, key: str) -> list[int]:
+    """Draw `n` cells; a message about too large a number names its `key` in the sweep file."""
     if n > len(pool):
-        raise InputError(f"cannot draw n = {n} cells from {len(pool)}")
+        raise InputError(f"{key} is too large: {n} cells would be drawn from {len(pool)}")
     return list(map(int, generator.permutation(pool)[:n]))
 
 
@@ -60,7 +61,7 @@ def _stratify(order: NDArray[np.float64], n: int, strata: int, seed: int) -> lis
     chosen: list[int] = []
     for number, stratum in enumerate(np.array_split(ranked, strata)):
         share = n // strata + (number < n % strata)
-        chosen += _draw(stratum, share, generator)
+        chosen += _draw(stratum, share, generator, f"cells.stratified.n = {n} (strata = {strata})")
     return chosen
 
 
@@ -70,6 +71,6 @@ def _best(accuracy: NDArray[np.float64], n: int | None, percent: float | None) -
         assert percent is not None
         n = max(1, round(len(known) * percent / 100))
     if n > len(known):
-        raise InputError(f"top n = {n}, but the table has {len(known)} cells")
+        raise InputError(f"cells.top.n = {n}, but the table has accuracies of {len(known)} cells")
     # Ties go to the smaller index.
     return list(map(int, known[np.argsort(-accuracy[known], kind="stable")[:n]]))

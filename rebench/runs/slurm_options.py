@@ -172,12 +172,12 @@ class SlurmOptions(JobOptions):
     def _one_way(self) -> SlurmOptions:
         for one, other in (("gres", "gpus_per_task"), ("mem_gb", "mem_per_cpu")):
             if getattr(self, one) and getattr(self, other):
-                raise ValueError(f"give either {one} or {other}")
+                raise ValueError(f"give either {one} or {other}, not both")
         return self
 
     @property
     def gpus(self) -> int:
-        """Number of GPUs of a worker."""
+        """Number of GPUs of a job by `gpus_per_task`."""
         return int(str(self.gpus_per_task or 0).rpartition(":")[2])
 
     @property

@@ -214,7 +214,10 @@ class SweepSpec(Plain):
     @classmethod
     def _longer(cls, start: SweepStart | None, info: ValidationInfo) -> SweepStart | None:
         if start is not None and start.epochs >= info.data.get("epochs", math.inf):
-            raise ValueError("the epochs of the sweep include those of start, so they must be more")
+            raise ValueError(
+                f"the epochs of the sweep ({info.data['epochs']}) include those of start"
+                f" ({start.epochs}), so they must be more"
+            )
         return start
 
     @property

@@ -11,6 +11,7 @@ simulated workers, with several dozen dependencies. Here a run only reads the ta
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -133,7 +134,8 @@ def make_searcher(
     try:
         return searcher(problem, generator, **(options or {}))
     except TypeError as error:
-        raise InputError(f"{name} does not take these options: {error}") from error
+        valid = ", ".join([*inspect.signature(searcher).parameters][2:]) or "none"
+        raise InputError(f"{name} does not take these options: {error}; valid: {valid}") from error
 
 
 def _find(name: str) -> type[Searcher]:

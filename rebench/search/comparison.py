@@ -378,12 +378,16 @@ def compare(
             searched in the same way: on validation accuracy only if both have it.
         algorithms: registered names; all of them if empty.
         dataset: data set of the accuracies; the usual data set of the tables if None.
-        budget: budget of each run, at most the cost of all cells; if None, the papers' budget.
+        budget: budget of each run; if None, the papers' budget, at most the cost of all cells.
         repeats: independent runs of each algorithm.
         reruns: number of resampled tables to search, for the p-value; 99 allow p = 0.01.
         seed: seed of all random numbers.
         options: for an algorithm, the arguments of its constructor: ``{"rea": {"sample": 5}}``.
         on_run: called with the table after each run, for progress.
+
+    Returns:
+        The runs on each table (`results`) and, for two tables, the agreement of the two rankings.
+        Printed, it is the verdict in sentences; `frame()` has the final accuracies in percent.
     """
     given = [tables] if isinstance(tables, str | Path | Table | SearchTable) else list(tables)
     searched = search_tables(given, dataset)

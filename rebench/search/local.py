@@ -16,7 +16,7 @@ class LocalSearch(Searcher):
     """Hill climbing over one-edge changes with random restarts; no cell is trained twice.
 
     The search moves to the first better neighbour ("query until lower"), and restarts if no
-    neighbour is better. A cell that was trained before is not trained again.
+    neighbour is better. Cells are trained again only after all cells were trained.
     """
 
     def __init__(self, problem: Problem, generator: np.random.Generator) -> None:

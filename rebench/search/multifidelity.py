@@ -26,7 +26,7 @@ _NARROWEST, _WIDEST = 1e-3, (_KINDS - 1) / _KINDS
 
 @register("hyperband")
 class Hyperband(Searcher):
-    """Successive halving of random cells, in brackets from the cheapest fidelity to the dearest."""
+    """Successive halving of random cells, in brackets from the shortest training to the longest."""
 
     def __init__(self, problem: Problem, generator: np.random.Generator) -> None:
         super().__init__(problem, generator)

@@ -108,8 +108,10 @@ def rank_correlation(scores: ArrayLike, accuracy: ArrayLike) -> dict[str, float]
 def rate_proxies(table: SearchTable, scores: Mapping[str, ArrayLike] | None = None) -> pd.DataFrame:
     """Return the rank correlation of each proxy with a table's final accuracies, best first.
 
-    `answer` is the mean final accuracy of the cells with the highest score, which a choice by the
-    proxy gives; `tied` is their number. `published` is the correlation of `PROXY_SPEARMAN`, a
+    `spearman` (with its 95 % interval `low` to `high`) and `kendall` are the correlations over `n`
+    cells; NaN if all scores are equal. `answer` is the mean final accuracy (percent) of the cells
+    with the highest score, which a choice by the proxy gives; `tied` is their number. `regret` is
+    the best final accuracy minus `answer`. `published` is the correlation of `PROXY_SPEARMAN`, a
     column only if the data set and `scores` have published values.
 
     Args:

@@ -110,6 +110,10 @@ def replay(
 
     Every draw comes from a generator seeded by (seed, run, algorithm): the same arguments give the
     same run, and different algorithms independent ones.
+
+    Raises:
+        InputError: the algorithm or its options are unknown, `ask` returns an invalid query, the
+            budget is in seconds and the table has no times, or it ends before the first evaluation.
     """
     streams = np.random.SeedSequence((seed, run, zlib.crc32(algorithm.encode()))).spawn(2)
     own, luck = (np.random.default_rng(stream) for stream in streams)
@@ -145,7 +149,9 @@ def replay(
         clock.append(spent)
         answers.append(answer)
     if not answers:
-        raise InputError(f"{algorithm}: {budget} end before the first evaluation; raise the budget")
+        raise InputError(
+            f"{algorithm} finishes no training within a budget of {budget}; raise the budget"
+        )
     return Trajectory(
         positions=np.array(positions), clock=np.array(clock), answers=np.array(answers)
     )

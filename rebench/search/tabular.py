@@ -3,7 +3,7 @@
 `search_table` converts a table. `search_tables` converts one or two tables that are searched in the
 same way. Tables differ: for example, a table without validation accuracy is searched on test
 accuracy. So each search table has a line, its protocol, that names the signal, the final accuracy
-and the unit of the budget.
+and the units of budgets.
 """
 
 from __future__ import annotations
@@ -147,15 +147,16 @@ class SearchTable:
 
     @property
     def protocol(self) -> str:
-        """One line that describes the signal, the final accuracy and the unit of the budget."""
-        clock = "simulated GPU-seconds" if self.has_seconds else "evaluations (no times in it)"
+        """One line that describes the signal, the final accuracy and the units of budgets."""
+        timed = "simulated GPU-seconds or evaluations"
+        budgets = timed if self.has_seconds else "evaluations (no training times)"
         cells = f"{len(self.space):,} cells"
         if self.trained is not None:
             equal = int((self.trained != self.space.indices).sum())
             cells += f", {equal:,} of them with the accuracy of an equal cell"
         return (
             f"{self.dataset}, {cells}; searched on {self.searched_on}; "
-            f"reported: {self.reported}; clock: {clock}"
+            f"reported: {self.reported}; budgets: {budgets}"
         )
 
     @checked
@@ -200,11 +201,11 @@ def search_table(
 ) -> SearchTable:
     """Return the table that algorithms search: signals, costs and final accuracies of cells.
 
-    Cells that lack a signal or a finite final accuracy are left out, and the protocol says so. If
-    the table has a run of each network with a path, cells that it lacks have the accuracy of an
-    equal cell (`rebench.tables.whole_space`). The final accuracy is on the test split. If the table
-    has validation accuracy only, the final accuracy is on the validation split, and the protocol
-    says so.
+    Cells that lack a signal or a finite final accuracy are left out. The protocol says how many,
+    except with another table as `signal`. If the table has a run of each network with a path, cells
+    that it lacks have the accuracy of an equal cell (`rebench.tables.whole_space`). The final
+    accuracy is on the test split. If the table has validation accuracy only, the final accuracy is
+    on the validation split, and the protocol says so.
 
     Args:
         table: table of the final accuracies: published, re-trained or generated.
@@ -429,7 +430,7 @@ def _describe_final(table: Table, key: Key, left_out: int) -> str:
         count = "means over seeds"
     if key.split == _VALIDATION:
         count += ", validation accuracy because the table has no test accuracy"
-    lost = f"; {left_out} cells without both left out" if left_out else ""
+    lost = f"; {left_out} cells without signal or final accuracy left out" if left_out else ""
     return f"{key.dataset} {key.split} after {key.epochs} epochs, {count} ({table.origin}){lost}"
 
 

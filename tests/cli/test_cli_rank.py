@@ -177,8 +177,8 @@ def test_figures_of_several_data_sets_are_numbered(tmp_path: Path, monkeypatch, 
     for number in (1, 2):
         assert len(pd.read_csv(f"tau-{number}.csv")) == 1
         assert f"wrote tau-{number}.pdf" in shown.err
-    assert "cifar10: too few cells in common with any other: mup" in shown.err
-    assert "cifar100: too few" not in shown.err
+    assert "cifar10: fewer than 10 cells in common with every other: mup" in shown.err
+    assert "cifar100: fewer" not in shown.err
     for path in set(Path().glob("tau-*")) - {Path("tau-2.svg")}:
         path.unlink()
     assert main(words) == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 
@@ -33,6 +34,9 @@ def test_rank_of_one_recipe_shows_seed_tau(capsys):
     assert [row["may_be_best"] for row in rows] == [known.may_be_best] * 3 == [37] * 3
     assert rows[0]["seed_tau_low"] == round(known.frame()["seed_tau_low"][0], 4)
     assert rows[2]["seed_tau"] is None
+    assert main([*words, "--format", "csv"]) == 0
+    read = pd.read_csv(io.StringIO(capsys.readouterr().out))
+    pd.testing.assert_frame_equal(read, pd.DataFrame(rows), check_dtype=False)
 
 
 def test_rank_of_the_benchmark_uses_the_split_with_runs():
@@ -164,4 +168,4 @@ def test_a_table_without_seeds_has_no_rank_intervals(capsys):
     [row] = json_of("query", "nb201", "1696", "--dataset", "cifar10")
     assert (row["rank"], row["rank_low"], row["may_be_best"]) == (14195, None, None)
     assert main(["query", "nb201", "1696", "--dataset", "cifar10"]) == 0
-    assert "nb201: no 95 % intervals, because each cell has one value" in (capsys.readouterr().err)
+    assert "nb201: no 95 % intervals, because the cell has one value" in (capsys.readouterr().err)

@@ -102,10 +102,10 @@ def test_search_uses_the_requested_signal(words: tuple[object, ...], said: str, 
 def test_times_of_another_table_are_the_clock(published: Path, run_folder: Path):
     words = ("search", "run", "random", f"{run_folder}@nb201")
     clocks = [
-        json_of(*words, *more)["notes"][0].rpartition("clock: ")[2]
+        json_of(*words, *more)["notes"][0].rpartition("budgets: ")[2]
         for more in ((), ("--times", published))
     ]
-    assert clocks == ["evaluations (no times in it)", "simulated GPU-seconds"]
+    assert clocks == ["evaluations (no training times)", "simulated GPU-seconds or evaluations"]
     missing = run_here("search", "run", "random", published, "--fidelity", "curve")
     assert "no file of curves" in missing.stderr
 

@@ -49,7 +49,7 @@ def test_doctor_detects_the_other_distribution(tmp_path, monkeypatch):
     assert (other.found, other.required) == (None, True)
     assert "rebench 1.0 is another program" in other.get
     assert "pip uninstall rebench" in other.get
-    assert "--force-reinstall --no-deps nas-rebench" in other.get
+    assert "--force-reinstall --no-deps SOURCE" in other.get
 
 
 @pytest.mark.parametrize("left", ["replaced", "removed"])
@@ -67,7 +67,7 @@ def test_doctor_detects_another_package_rebench(left, tmp_path):
     code, rows = _doctor_of(tmp_path)
     assert code == 1
     assert rows["import rebench"]["found"] is None
-    assert "--force-reinstall --no-deps nas-rebench" in rows["import rebench"]["how_to_get_it"]
+    assert "--force-reinstall --no-deps SOURCE" in rows["import rebench"]["how_to_get_it"]
 
 
 def test_doctor_detects_another_command_rebench(tmp_path, monkeypatch):

@@ -182,7 +182,7 @@ def test_watch_prints_the_counts_and_exits_with_1_if_trials_are_missing(tmp_path
 @pytest.mark.parametrize(
     ("hours", "screens", "questions"),
     [
-        (100.1, ("stdin", "stderr"), ["about 100 device hours: send them?"]),
+        (100.1, ("stdin", "stderr"), ["this submission needs about 100 device hours: submit it?"]),
         (100.0, ("stdin", "stderr"), []),
         (100.1, ("stdin",), []),
         (100.1, ("stderr",), []),

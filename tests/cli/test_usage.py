@@ -58,6 +58,9 @@ JAHS = "jahs-bench-201"
         ("rank mini@fixed mini@topology --recipe fixed", "write NAME@RECIPE"),
         ("rank mini@fixed mini@topology --against fixed", "write NAME@RECIPE"),
         ("rank mini@fixed --by retrained", "--by retrained needs two rankings, but mini@fixed has"),
+        ("rank mini@fixed --figure x.svg", "--figure needs two rankings, but mini@fixed has one"),
+        ("rank mini@fixed --format md", "name a second table, or leave --format out"),
+        ("rank mini --across recipes --against-dataset cifar10", "name two tables"),
         ("status", "missing argument 'RUN'"),
         ("logs x", "missing argument 'TRIAL'"),
         (
@@ -82,11 +85,14 @@ JAHS = "jahs-bench-201"
         ("table fetch analog-nasbench --url x", "so --url does not apply"),
         ("table ingest a", "missing option '--out'"),
         ("table ingest b --surface nas --out c.parquet", "nas-hpo-bench-ii"),
-        (f"table ingest b --surface {JAHS} --out c.parquet --epochs 12", "are for NATS-Bench's"),
+        (
+            f"table ingest b --surface {JAHS} --out c.parquet --epochs 12",
+            "are for a CSV or Parquet",
+        ),
         (f"table ingest b --surface {JAHS} --out c.parquet --no-curves", "are for NATS-Bench's"),
         ("export table mini --out x.txt", "must end in .csv or .parquet, got"),
         ("export curves mini --out x.parquet", "--out must end in .csv, got"),
-        ("train 11 --longer 2", "--longer needs the folder of the kept networks"),
+        ("train 11 --longer 2", "--longer needs the folder of the stored networks"),
         ("train 11 --epochs 0", "'--epochs': must be at least 1"),
         ("train 11 --set skeleton.channels=0", "channels: must be at least 1, got 0"),
         (
@@ -278,7 +284,7 @@ def test_characters_that_a_terminal_cannot_write_are_replaced(tmp_path: Path):
     [
         ("query mini 9 --all", "mini has no accuracy of cell 9"),
         ("export weights mini --out w", "mini has kept no networks"),
-        ("data fetch digits", "digits is embedded: nothing to fetch"),
+        ("data fetch digits", "digits needs no files: there is nothing to fetch"),
     ],
 )
 def test_missing_data_is_one_line_and_exit_code_1(typed: str, message: str):

@@ -106,7 +106,10 @@ def test_demo_with_unfinished_trials_counts_their_states(tmp_path):
     )
     submit(spec, run, cluster="debug")
     _train(spec, run, 2)
-    with pytest.raises(RebenchError, match=r"did not all finish \(2 done\): see `rebench status"):
+    with pytest.raises(
+        RebenchError,
+        match=r"not all trials of the demo are finished \(2 done\): see `rebench status",
+    ):
         _train(spec, run, 3)
 
 

@@ -154,7 +154,10 @@ def test_plan_counts_what_is_trained_and_adds_up_what_it_costs(tmp_path, stand_i
     assert (row["disk_gb"], row["files"]) == (0.000124, 12 + 5 * 3)
     for wrong in ("8,x", "0", "", "8;64", "-1"):
         said = refusal_of("sweep", "plan", spec, "--devices", wrong)
-        assert "--devices takes whole numbers, such as 8,64,512, got" in said
+        assert (
+            "--devices takes whole numbers above 0, separated by commas, such as 8,64,512, got"
+            in said
+        )
 
 
 def test_plan_takes_other_values_for_the_keys_of_the_sweep(tmp_path, stand_in):

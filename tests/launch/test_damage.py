@@ -102,8 +102,11 @@ ODD = {
     "process": (lambda run: _process_of(run, pid=-1), f"{SENT} is damaged: its jobs are"),
     "large process": (lambda run: _process_of(run, pid=2**40), f"{SENT} is damaged: its jobs are"),
     "type": (_unknown_type, f"{INTENT} is damaged: which jobs submission 1 sent"),
-    "number": (lambda run: (run / "submissions/²").mkdir(), "submissions/² is no submission"),
-    "short number": (lambda run: (run / "submissions/1").mkdir(), "submissions/1 is no submission"),
+    "number": (lambda run: (run / "submissions/²").mkdir(), "submissions/² is not a submission"),
+    "short number": (
+        lambda run: (run / "submissions/1").mkdir(),
+        "submissions/1 is not a submission",
+    ),
     "NUL": (lambda run: _replaced(run / "run.json", path="/a\0b"), ""),
     "pipe as spec": (lambda run: _pipe(run / "spec.json"), "spec.json cannot be read (it is no"),
     "zeros as spec": (lambda run: _device(run / "spec.json"), "spec.json cannot be read (it is no"),
@@ -135,7 +138,7 @@ ODD |= {
     "folder as sent": (lambda run: _folder(run / SENT), f"{SENT} cannot be read (Is a directory)"),
     "file as submission": (
         lambda run: (run / "submissions/0002").write_text(""),
-        "submissions/0002 is no folder, and no submission: ignored",
+        "submissions/0002 is not a folder, so not a submission: ignored",
     ),
 }
 

@@ -183,6 +183,10 @@ def test_memory_of_each_core_and_of_each_type_grows_as_well():
     short = State(jobs=[_job(ids[:3], "OUT_OF_MEMORY")], last=_last())
     text = SPEC.replace("mem_gb = 2", "mem_per_cpu = '3G'")
     assert _decide(text, short)[1].intent.options.mem_per_cpu == "5G"
+    again = State(jobs=short.jobs, last=_last(memory_factor=1.5))
+    assert _decide(text, again)[1].notes == (
+        "1 jobs ran out of memory again: raise slurm.mem_per_cpu",
+    )
     types = _decide(SPEC + TYPES + "mem_gb = 8\n", short)[1].intent.options.by_type
     assert {name: one.mem_gb for name, one in types.items()} == {"a": 3.0, "b": 12.0}
 

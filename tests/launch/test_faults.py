@@ -91,7 +91,7 @@ def test_requeue_limit_leaves_the_rest_pending_and_a_new_submission_takes_just_t
     cluster.ask("scancel", "--signal=USR2", *sweep.jobs())
     counts = sweep.wait_until_over()
     assert counts["lost"] == 30 - counts["done"] > 0
-    assert "timed-out too many times" in sweep.trials("lost")[0]["reason"]
+    assert "the job reached its time limit too many times" in sweep.trials("lost")[0]["reason"]
     assert sweep.submit("--trials-per-job", "15")["sent"] == counts["lost"]
     assert sweep.wait_until_over()["done"] == 30
     assert sweep.outcomes().items() <= undisturbed.items()
@@ -330,7 +330,7 @@ def test_memory_that_slurm_ends_a_job_for_is_asked_for_half_more(watched_cluster
     (reason,) = {one["reason"] for one in sweep.trials("lost")}
     assert reason.startswith("job out_of_memory (NonZeroExitCode")
     again = sweep.rebench("submit", "--trials-per-job", "6")
-    assert "1 jobs ran out of memory: half more is asked for from now on" in again.stderr
+    assert "1 jobs ran out of memory: from now on, jobs get 1.5 times the memory" in again.stderr
     (job,) = sweep.jobs("PENDING,RUNNING")
     asked = watched_cluster.ask("scontrol", "show", "job", job)
     assert f"mem={round(too_little * 1024 * 1.5)}M" in asked

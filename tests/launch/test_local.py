@@ -322,7 +322,7 @@ def test_many_device_hours_are_asked_about_on_a_terminal(tmp_path, answer, sent)
     with subprocess.Popen(command, cwd=PROJECT, stdin=inside, stdout=inside, stderr=inside) as one:
         os.close(inside)
         said = b""
-        while b"device hours: send them? [y/N]" not in said:
+        while b"device hours: submit it? [y/N]" not in said:
             said += os.read(terminal, 1000)
         os.write(terminal, f"{answer}\n".encode())
         with contextlib.suppress(OSError):  # the read fails when the terminal closes

@@ -42,7 +42,7 @@ def test_networks_are_exported_by_cell_recipe_and_seed(kept, tmp_path, capsys):
     assert [exported.trial for exported in kept_networks(out)] == [one]
     command = ["export", "weights", str(kept.run), "--out", str(tmp_path / "none")]
     assert main([*command, "--seed", "1"]) == 2
-    assert f"{kept.run} has saved no such network" in capsys.readouterr().err
+    assert f"{kept.run} has stored no such network" in capsys.readouterr().err
     assert main(["export", "weights", "mini@fixed", *command[3:]]) == 1
     assert "mini has kept no networks" in capsys.readouterr().err
 

@@ -195,7 +195,7 @@ def test_half_more_memory_is_asked_for_once_after_jobs_that_ran_out_of_it(spec):
         queue.write_text("\n".join(lines))
     assert [one["mem"] for one in _scripts(spec)] == ["2048M", "3072M", "3072M"]
     assert told == [
-        "6 jobs ran out of memory: half more is asked for from now on",
+        "6 jobs ran out of memory: from now on, jobs get 1.5 times the memory",
         "6 jobs ran out of memory again: raise slurm.mem_gb",
     ]
 
@@ -421,7 +421,10 @@ def test_changed_sweep_is_sent_if_that_is_meant_and_a_run_as_it_was(spec):
     assert (again.sent, len(again.jobs)) == (8, 8)
     assert _intent(done.run, len(Journal(done.run).submissions()))["data_root"] == "/x"
     assert [one.get("comment") for one in _scripts(spec)] == [None, None, "x"]
-    for wrong, message in (({"epochs": 3}, "keys of slurm and train can be set"), ({}, "no trial")):
+    for wrong, message in (
+        ({"epochs": 3}, "only keys of slurm and train can be set"),
+        ({}, "no trial"),
+    ):
         if not wrong:
             (done.run / "trials.jsonl").write_text("")
         with pytest.raises(InputError, match=message):
@@ -499,7 +502,7 @@ def test_status_tells_of_a_killed_process_and_how_jobs_get_more_memory(spec, cap
     lines = [f"101_{at}|FAILED|NonZeroExitCode|{name}|n1|0:01|x" for at in range(6)]
     (spec.parent / "slurm/queue").write_text("\n".join(lines))
     assert main(["status", str(run)]) == 0
-    remedy = "`rebench submit RUN --set slurm.mem_gb=GB` gives the jobs GB of memory"
+    remedy = "`rebench submit RUN --set slurm.mem_gb=GB` gives each job GB of memory"
     assert remedy not in capsys.readouterr().out
     for at in range(6):
         log = run / f"submissions/0001/logs/101_{at}_0.log"

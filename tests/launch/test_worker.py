@@ -582,7 +582,9 @@ def test_unknown_trial_names_the_three_nearest():
     run = PROJECT / "tests/old/run"
     first = Run.open(run).ids()[0]
     said = refusal_of("logs", run, first[:-1] + "x")
-    assert re.search(f"no trial '{first[:-1]}x' in .*near: {first}(, [0-9a-f]{{16}}){{2}}$", said)
+    assert re.search(
+        rf"no trial '{first[:-1]}x' in .*near: {first}(, [0-9a-f]{{16}}){{2}} \(", said
+    )
 
 
 OF_TWO = ALONE | {"SLURM_PROCID": "0", "SLURM_NTASKS": "2"}

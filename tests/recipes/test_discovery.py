@@ -73,5 +73,5 @@ def test_package_that_ends_its_process_is_named_and_left_out(tmp_path: Path):
     assert "topology" in {row["recipe"] for row in json.loads(listed.stdout)}
     assert listed.stderr == (
         "rebench: warning: my-exit adds mine = my_exit to rebench.recipes; it cannot be loaded"
-        " (SystemExit: 7) and is ignored: repair the package\n"
+        " (SystemExit: 7) and is ignored: update or uninstall that package\n"
     )

@@ -36,6 +36,21 @@ def test_random_is_decided_by_its_seed():
     assert choose(random={"n": 50, "seed": 2}) != first
 
 
+@pytest.mark.parametrize(
+    ("choice", "message"),
+    [
+        ({"random": {"n": 15_626}}, r"cells\.random\.n is too large: 15626 cells .* from 15625"),
+        (
+            {"stratified": {"n": 15_626, "strata": 2, "by": "multiplier"}},
+            r"cells\.stratified\.n = 15626 \(strata = 2\) is too large: 7813 cells",
+        ),
+    ],
+)
+def test_more_cells_than_there_are_is_bad_input(choice, message):
+    with pytest.raises(InputError, match=message):
+        choose(**choice)
+
+
 def test_stratified_draws_equally_from_each_tenth_of_the_accuracies():
     chosen = np.array(choose(stratified={"n": 40, "strata": 10}))
     ranked = np.flatnonzero(np.isfinite(TABLE))
@@ -56,11 +71,6 @@ def test_functional_classes_one_of_each_and_every_member():
     members = choose(indices=[11], classes="every member")
     same = np.flatnonzero(SPACE.functional_class == SPACE.functional_class[11])
     assert members == same.tolist()
-
-
-def test_more_cells_than_there_are_is_bad_input():
-    with pytest.raises(InputError, match="n = 20000 cells from 15625"):
-        choose(random={"n": 20000})
 
 
 def test_cells_of_a_sweep_file_are_chosen_by_a_released_table(tmp_path):

@@ -73,7 +73,10 @@ def test_unknown_key_names_the_nearest_first(text, nearest):
         (SWEEP.replace("[11]", "[]"), "no cells: give"),
         (SWEEP + "top = { n = 3, percent = 5 }", "either n or percent"),
         (SWEEP + "top = { percent = 0 }", "greater than 0, got 0"),
-        (LONGER.replace("300", "200"), "start: the epochs of the sweep include"),
+        (
+            LONGER.replace("300", "200"),
+            r"start: the epochs of the sweep \(200\) include those of start \(200\)",
+        ),
         ("seeds = 1", "cells: is missing"),
         ("x = = 3", "not TOML"),
     ],

@@ -233,11 +233,11 @@ def five(tmp_path):
 def test_command_scores_the_networks_of_a_run(kept, five, capsys):
     command = ["search", "proxies", five, "--trained", str(kept), "--json"]
     assert main(command) == 2
-    assert "by one recipe are needed, RUN@RECIPE" in capsys.readouterr().err
+    assert "RUN@RECIPE selects a recipe" in capsys.readouterr().err
     assert main([*command, "--trained", f"{kept}@nb201"]) == 0
     printed = json.loads(capsys.readouterr().out)
     assert printed["notes"][0].endswith("4 cells")
-    assert printed["notes"][1].startswith(f"networks: trained, kept by {kept}@nb201")
+    assert printed["notes"][1].startswith(f"networks: trained, stored by {kept}@nb201")
     assert {row["n"] for row in printed["proxies"]} == {4}
     assert {row["proxy"] for row in printed["proxies"]} > set(NET_PROXIES)
     assert main([*command, "--trained", f"{kept}@nb201", "--proxy", "snip"]) == 0

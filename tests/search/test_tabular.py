@@ -65,7 +65,7 @@ def test_a_table_of_test_accuracy_says_so_and_counts_evaluations(frame: pd.DataF
     means = _only(frame, split="ori-test", epochs=200, seed=777)[PLAIN]
     searched = search_table(Table.from_frame(means), "cifar10")
     assert "test accuracy, so optimistic" in searched.protocol
-    assert "evaluations (no times in it)" in searched.protocol
+    assert "budgets: evaluations (no training times)" in searched.protocol
     assert not searched.has_seconds
     assert paper_budget(searched) == Budget(evaluations=150)
 
@@ -146,7 +146,7 @@ def test_cells_without_a_finite_accuracy_are_left_out_and_counted(frame: pd.Data
     lacking.loc[diverged, "accuracy"] = np.nan
     searched = search_table(Table.from_frame(lacking), "cifar10")
     assert 42 not in searched.space.indices
-    assert "1 cells without both left out" in searched.protocol
+    assert "1 cells without signal or final accuracy left out" in searched.protocol
 
 
 def test_one_missing_seed_leaves_the_others(frame: pd.DataFrame):

@@ -60,7 +60,7 @@ def test_record_is_shown_as_a_table(capsys):
     assert re.fullmatch(said, " ".join(end.split()))
     diverged = record.outcome.model_copy(update={"diverged_epoch": 2})
     _print_record(record.model_copy(update={"outcome": diverged}))
-    assert "\ndiverged in 2; learning rate 0.05;" in capsys.readouterr().out
+    assert "\ndiverged in epoch 2; learning rate 0.05;" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

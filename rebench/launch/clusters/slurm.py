@@ -304,13 +304,15 @@ def _check_limits(options: SlurmOptions, nodes: Sequence[commands.Node], table: 
     if options.time_min > longest:
         raise InputError(
             f"{table}.time_min = {options.time_min} is more than {where} allows:"
-            f" {longest:.0f} min; --no-preflight skips this check"
+            f" {longest:.0f} min; lower it, or choose another partition (--no-preflight skips this"
+            " check)"
         )
     largest = max((node.memory_mb for node in nodes), default=float("inf"))
     if (wanted := _memory_mb(options)) > largest:
         raise InputError(
             f"{table} asks for {wanted / 1024:.3g} GB of memory, and no node of {where} has more"
-            f" than {largest / 1024:.3g}; --no-preflight skips this check"
+            f" than {largest / 1024:.3g} GB; lower it, or choose another partition (--no-preflight"
+            " skips this check)"
         )
 
 
