@@ -191,8 +191,9 @@ def rule_verdict(*, rule: str, scores: pd.DataFrame, **searched: object) -> Verd
 def _calibration(table: pd.DataFrame, factor: Estimate) -> dict[str, object]:
     """Compare a rule's typical factor with that of one rate for all."""
     constant = float(table["factor"].loc["constant"])
-    side = "worse" if factor.low > constant else "better"
-    return {"constant": constant, "side": "not better" if factor.covers(constant) else side}
+    worse, better = factor.low > constant, factor.high < constant
+    compared = "worse" if worse else "better" if better else "not better"
+    return {"constant": constant, "compared": compared}
 
 
 def _against(paper: float, ours: Estimate) -> str:
