@@ -40,7 +40,7 @@ from experiments.laws.images import load_small_images
 from experiments.laws.pieces import Pieces
 from experiments.laws.result import Measured, Verdict, median_and_range, text, verdict
 from experiments.laws.scores import rate_verdict, score_experiment
-from experiments.laws.signal import measure_signal, sample_dag_updates
+from experiments.laws.signal import ORDERS, measure_signal, sample_dag_updates
 from rebench.intervals import Estimate
 from rebench.recipes.recursion import Graphs
 
@@ -220,13 +220,13 @@ def _sample(dimensions: Literal[1, 2], padding: Padding, settings: KernelSetting
 
 def _signal_verdicts(table: pd.DataFrame, settings: DagSettings) -> Iterator[Verdict]:
     judged = table[(table["edges"] == "layers") & (table["of"] == "pre-activations")]
-    for order, network in (("before", "equation 1"), ("after", "released code")):
+    for order in ORDERS:
         rows = judged[judged["order"] == order].set_index("rule")
         factors, source = rows["typical_factor"], rows.loc["source"]
         yield verdict(
             "dag.signal",
             Estimate(*(float(source[key]) for key in ("median", "min", "max"))),
-            network=network, s=settings, count=source["count"], source=factors["source"],
+            order=order, s=settings, count=source["count"], source=factors["source"],
             best=factors.idxmin(), least=factors.min(),
         )  # fmt: skip
 

@@ -123,7 +123,7 @@ def measure(settings: DepthSettings, pieces: Pieces) -> Measured:
         within = by_term[by_term["depth"].isin(fitted)]
         verdicts.append(
             _exactness_verdict(
-                f"terms A, B, C of our formula: Monte Carlo over exact, width {width}",
+                f"terms A, B, C of E dz^2: measured over exact, width {width}",
                 within, "measured", drawn=f"{settings.fitted}, {len(within)} terms",
             )
         )  # fmt: skip
@@ -165,7 +165,7 @@ def measure_unequal(
     whole = pd.concat(tables, ignore_index=True)
     verdicts.append(
         _exactness_verdict(
-            "E dz^2 by our formula for unequal widths: Monte Carlo over exact",
+            "E dz^2 with unequal widths: measured over exact",
             whole, "second_moment",
             drawn=f"{between}, {', '.join(PROFILES)}, {measured}, {len(whole)} shapes",
         )

@@ -70,7 +70,7 @@ def _depth(result: LawResult) -> Drawing:
     guide = limit["limit"].iloc[0] ** -0.5 * (limit["depth"] / limit["depth"].iloc[0]) ** -1.5
     middle.plot(limit["depth"], guide, ":", color="#777777")
     for axes, label in (
-        (left, r"$E[(\Delta z_\ell)^2]/\eta^2$"), (middle, "maximal learning rate"),
+        (left, r"$E[(\Delta z_\ell)^2]/\eta^2$"), (middle, "one-step rate"),
         (right, "actual / first-order update"),
     ):  # fmt: skip
         _log_log(axes, "depth", label, growth["depth"])
@@ -89,7 +89,7 @@ def _dag(result: LawResult) -> Drawing:
     )
     _points(axes[0], rates, "exact", "update", "rule", first=len(_NETWORKS))
     identity_line(axes[0], rates["exact"].min(), rates["exact"].max())
-    _log_log(axes[0], "exact recursion", "Monte Carlo")
+    _log_log(axes[0], "exact recursion", "measured")
     for axis in (axes[0].xaxis, axes[0].yaxis):
         axis.set_minor_formatter(NullFormatter())
     key_above(axes[0], title="degree")

@@ -1,4 +1,4 @@
-"""Page about the laws behind the recipes: main results, every verdict, predictors' scores."""
+"""Page about the laws behind the recipes: answers, every verdict, scores of the rules."""
 
 from __future__ import annotations
 
@@ -24,31 +24,35 @@ def theory_page(folder: Path) -> str:
     """Return the page of a folder of measured laws, as Markdown."""
     verdicts = load_verdicts(folder)
     texts = read_toml("page")
-    first, *papers = texts["introduction"]
-    blocks: list[Block] = [Heading("The theory, measured", 1), Text([first]), Text(papers)]
-    if said := takeaways(folder, verdicts):
-        blocks += [Heading("Main results", 3), Text(said)]
-    blocks += [Heading("Terms", 3), Text(texts["how_to_read"])]
+    answers = takeaways(folder, verdicts)
+    blocks: list[Block] = [Heading("The theory, measured", 1), *map(Text, texts["introduction"])]
+    blocks += [Heading("Terms", 3), Text(texts["terms"])]
+    tables: list[Block] = []
     for stem, caption in texts["captions"].items():
         rows = verdicts[verdicts["file"] == stem]
         if rows.empty:
             continue
-        blocks += [Heading(str(rows["law"].iloc[0]), 3), Text(texts["about"][stem])]
+        title = str(rows["law"].iloc[0])
+        about = [*texts["questions"][stem], *answers.get(stem, ()), *texts["about"][stem]]
+        blocks += [Heading(title, 3), Text(about)]
         if any((folder / f"{stem}{end}").is_file() for end in (".svg", ".png", ".pdf")):
             blocks.append(Figure(folder / stem, caption))
         if note := _other_data(folder, stem):
             blocks.append(Text([note]))
         blocks.append(TableBlock(_verdict_rows(rows)))
-        for name, (title, rows_of) in _FOLDS.items():
-            table = folder / f"{stem}-{name}.csv"
-            if table.is_file():
-                blocks.append(Details(title, [TableBlock(rows_of(pd.read_csv(table)))]))
+        for name, rows_of in _TABLES.items():
+            path = folder / f"{stem}-{name}.csv"
+            if path.is_file():
+                table = TableBlock(rows_of(pd.read_csv(path)))
+                tables.append(Details(f"{title}: {texts['tables'][name]}", [table]))
     measured = dict(zip(verdicts["file"], verdicts["law"], strict=True))
     if (scores := folder / "released-scores.csv").is_file() and "released" in measured:
         for name in pd.read_csv(scores)["experiment"].unique():
             measured[f"released:{name}"] = measured["released"]
     blocks += [Heading("Results of the papers, and where they are measured", 3)]
     blocks += [TableBlock(_paper_rows(measured))]
+    if tables:
+        blocks += [Heading("Tables of all scores", 3), Text(texts["tables"]["columns"]), *tables]
     return as_markdown(blocks)
 
 
@@ -62,7 +66,7 @@ def _other_data(folder: Path, stem: str) -> str | None:
     if not others:
         return None
     return (
-        f"Maximal rates were searched on {' and '.join(others)}, and on CIFAR-10 in the paper. "
+        f"One-epoch rates were searched on {' and '.join(others)}, and on CIFAR-10 in the paper. "
         f"{command(stem)} --set dataset=cifar10 searches them on CIFAR-10."
     )
 
@@ -85,17 +89,19 @@ def _verdict_rows(verdicts: pd.DataFrame) -> pd.DataFrame:
     value, low, high = (verdicts[name].map("{:.3g}".format) for name in ("ours", "low", "high"))
     paper = verdicts["paper"].map("{:.3g}".format).where(verdicts["paper"].notna(), "none")
     ours = value + " [" + low + ", " + high + "]"
+    repeated = verdicts["settings"] == verdicts["settings"].shift()
+    settings = verdicts["settings"].mask(repeated, "as above")
     columns = ["quantity", "paper", "ours", "verdict", "settings"]
-    return verdicts.assign(paper=paper, ours=ours)[columns]
+    return verdicts.assign(paper=paper, ours=ours, settings=settings)[columns]
 
 
 def _score_rows(scores: pd.DataFrame) -> pd.DataFrame:
-    """Return predictors' scores as text; for the released network also by the base's rate."""
+    """Return rules' scores as text; for the published network also by the base's rate."""
     rows: list[dict[str, object]] = []
     for row in scores.to_dict("records"):
         cells = {"experiment": row["experiment"]}
-        cells |= {"loss": row["criterion"]} if "criterion" in row else {}
-        cells |= {"predictor": row["predictor"], "r": _interval(row, "r")}
+        cells |= {"loss": str(row["criterion"]).partition(" ")[0]} if "criterion" in row else {}
+        cells |= {"rule": row["predictor"], "r": _interval(row, "r")}
         if "r_final" in row:
             cells["r minus r of eq. 8"] = _interval(row, "gain")
             cells["r by last losses"] = _two_places(row["r_final"])
@@ -111,23 +117,20 @@ def _signal_rows(signal: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "edges": signal["edges"],
-            "activation": signal["order"] + " the weights",
+            "ReLU": signal["order"],
             "norm of": signal["of"],
-            "in-degree rule": signal["rule"],
+            "init rule": signal["rule"],
             "median": median + " [" + low + ", " + high + "]",
             "typical factor from 1": signal["typical_factor"].map("{:.2f}".format),
         }
     )
 
 
-# Tables in collapsed sections of the page, by the end of their files' names.
-_FOLDS: Final[Mapping[str, tuple[str, Callable[[pd.DataFrame], pd.DataFrame]]]] = {
-    "signal": (
-        "Squared norms for each rule of the init, median and range over graphs",
-        _signal_rows,
-    ),
-    "predictors": ("Scores of all predictors", _score_rows),
-    "scores": ("Scores of all predictors, by both losses", _score_rows),
+# Tables at the end of the page, by the end of their files' names.
+_TABLES: Final[Mapping[str, Callable[[pd.DataFrame], pd.DataFrame]]] = {
+    "signal": _signal_rows,
+    "predictors": _score_rows,
+    "scores": _score_rows,
 }
 
 
@@ -152,29 +155,33 @@ class _Measured(NamedTuple):
         return [row for row in self.verdicts if str(row["quantity"]).startswith(beginning)]
 
 
-def takeaways(folder: Path, verdicts: pd.DataFrame) -> list[str]:
-    """Return the main results as sentences: single values, then summaries of several."""
+def takeaways(folder: Path, verdicts: pd.DataFrame) -> dict[str, list[str]]:
+    """Return the answers to each law's question: single values, then summaries of several."""
     dag, cells, released = (
         _scores(folder / f"{name}.csv")
         for name in ("dag-predictors", "cells-predictors", "released-scores")
     )
     # If more cells were measured on CIFAR-10, they replace the small sample of the same name.
     measured = _Measured(verdicts.to_dict("records"), dag | cells, released)
-    sentences = read_toml("page")["takeaways"]
-    said = [
-        sentences[name].format_map(values)
-        for name, values_of in _VALUES.items()
-        if (values := values_of(measured))
-    ]
-    return [
-        sentence.format(
-            ours=Estimate(row["ours"], row["low"], row["high"]),
-            paper=f"{row['paper']:g}",
-            verdict=row["verdict"],
+    texts = read_toml("page")
+    answers: dict[str, list[str]] = {}
+    for law, sentences in texts["headlines"].items():
+        answers[law] = [
+            sentence.format(
+                ours=Estimate(row["ours"], row["low"], row["high"]),
+                paper=f"{row['paper']:g}",
+                verdict=row["verdict"],
+            )
+            for beginning, sentence in sentences.items()
+            for row in measured.rows(beginning)[-1:]
+        ]
+    for law, sentences in texts["takeaways"].items():
+        answers.setdefault(law, []).extend(
+            sentence.format_map(values)
+            for name, sentence in sentences.items()
+            if (values := _VALUES[name](measured))
         )
-        for beginning, sentence in read_toml("page")["headlines"].items()
-        for row in measured.rows(beginning)[-1:]
-    ] + said
+    return answers
 
 
 def _scores(path: Path) -> dict[str, dict[str, Row]]:
@@ -197,7 +204,7 @@ def _cells(measured: _Measured) -> Values | None:
     known = {name: float(row["r"]) for name, row in rules.items() if pd.notna(row["r"])}
     most = max(known, key=known.__getitem__, default="eq. 8, L+1")
     return {
-        "found": f"{' and '.join(better)} is" if better else "no rule for the rate is shown to be",
+        "found": f"{' and '.join(better)} is" if better else "No rule is shown to be",
         "count": len(rules),
         "best": best,
         "off": row_estimate(rules[best], "factor"),
@@ -255,8 +262,8 @@ def _counted(what: str, names: Sequence[str]) -> Values:
 
 
 def _am_mup(measured: _Measured) -> Values | None:
-    at_init = measured.rows("exponent of the rate in minimal depth L")
-    trained = measured.rows("exponent of the best one-epoch rate in depth, trained")
+    at_init = measured.rows("exponent of the rate in depth: ")
+    trained = measured.rows("exponent of the one-epoch rate in depth: ")
     if not (at_init and trained):
         return None
     agreeing = {

@@ -173,27 +173,27 @@ def rate_verdict(
             if str(name).startswith("eq. 8") and row_estimate(table.loc[name], "r").covers(paper)
         ]
         if others and not ours.covers(paper):
-            judged += f", but inside the interval for {' and '.join(others)}"
-    calibration = _calibration(table, rule)
-    return verdict("dag.rate", ours, paper, judged=judged, calibration=calibration, **searched)
+            judged += f", but inside the interval for {' and for '.join(others)}"
+    factor = row_estimate(table.loc[rule], "factor")
+    return verdict(
+        "dag.rate", ours, paper, judged=judged, factor=factor, **_calibration(table, factor),
+        **searched,
+    )  # fmt: skip
 
 
 def rule_verdict(*, rule: str, scores: pd.DataFrame, **searched: object) -> Verdict:
     """Return the verdict on one rule as a rate: its error, compared with a constant rate."""
     table = scores.set_index("predictor")
     ours, r = (row_estimate(table.loc[rule], column) for column in ("factor", "r"))
-    calibration = _calibration(table, rule)
-    return verdict("cells.rule", ours, rule=rule, calibration=calibration, r=r, **searched)
+    return verdict("cells.rule", ours, rule=rule, r=r, **_calibration(table, ours), **searched)
 
 
-def _calibration(table: pd.DataFrame, rule: str) -> str:
-    off = row_estimate(table.loc[rule], "factor")
+def _calibration(table: pd.DataFrame, factor: Estimate) -> dict[str, object]:
+    """Compare a rule's typical factor with that of one rate for all."""
     constant = float(table["factor"].loc["constant"])
-    side = "worse" if off.low > constant else "better" if off.high < constant else "not better"
-    return (
-        f"as a rate {side} than a constant, with a typical factor of {off} instead of "
-        f"{constant:.2f}"
-    )
+    worse, better = factor.low > constant, factor.high < constant
+    compared = "worse" if worse else "better" if better else "not better"
+    return {"constant": constant, "compared": compared}
 
 
 def _against(paper: float, ours: Estimate) -> str:
@@ -232,7 +232,7 @@ def released_verdicts(
         judged="the paper has no value" if paper is None else _against(paper, r),
         final=row_estimate(tables[END].loc[name], "r"),
         # chains have one path each
-        paths=f", by the number of paths {paths}" if math.isfinite(paths.value) else "",
+        paths=f"; r by the number of paths {paths}" if math.isfinite(paths.value) else "",
     )  # fmt: skip
     yield verdict(
         "released.base", base, title=experiment.title, searched=searched, better=better,

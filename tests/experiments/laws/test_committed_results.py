@@ -7,8 +7,9 @@ import re
 import pandas as pd
 from support import PROJECT
 
-from experiments.laws.page import theory_page
+from experiments.laws.page import takeaways, theory_page
 from experiments.laws.registry import LAWS
+from experiments.laws.result import load_verdicts
 
 NOTEBOOKS = PROJECT / "notebooks"
 RESULTS = NOTEBOOKS / "04_theory"
@@ -41,3 +42,20 @@ def test_committed_results_are_of_the_full_settings():
     assert f"{part.graphs} graphs, cifar10-jpeg" in settings["released"]
     assert f"390 steps of 128, {part.seeds} seeds" in settings["released"]  # an epoch of 50,000
     assert f"{full['am-mup'].transfer.seeds} seeds" in settings["am-mup"]
+
+
+def test_page_begins_with_the_result_of_the_committed_measurements():
+    page = (NOTEBOOKS / "04_theory.md").read_text()
+    verdicts, answers = load_verdicts(RESULTS), takeaways(RESULTS, load_verdicts(RESULTS))
+    begin = page.partition("### Terms")[0]
+    assert "The law of Jelassi et al. holds in networks that are much wider than deep" in begin
+    assert "agrees with -3/2" in answers["depth"][0]  # width 256, at most 16 layers
+    assert "The speed formula holds exactly" in begin
+    assert "It holds" in answers["bafu"][0]
+    assert "The law of AM-muP holds in few of the tested networks" in begin
+    of_am_mup = verdicts.loc[verdicts["file"] == "am-mup", "verdict"]
+    assert of_am_mup.str.startswith("agrees").mean() < 0.25
+    assert "better than one rate for all networks in some experiments, and worse in others" in begin
+    assert not re.search(r"in 0( of|\W)", answers["dag"][2])
+    assert "no rule was shown to be better than one rate for all cells" in begin
+    assert "No rule is shown to be better" in answers["cells"][0]

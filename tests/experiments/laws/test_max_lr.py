@@ -231,7 +231,7 @@ def test_verdict_says_where_the_papers_r_lies():
         scores=pd.concat([scored, best]),
     )  # fmt: skip
     assert "above our interval, but inside the interval for L+3" in verdict.verdict
-    assert "as a rate worse than a constant" in verdict.verdict
+    assert ", worse than constant (" in verdict.verdict
 
 
 def test_cells_are_searched_with_the_classes_of_their_images_and_resumed(tmp_path):
@@ -268,5 +268,5 @@ def test_law_of_cells_has_a_verdict_for_every_rule_and_none_for_the_constant():
     for rule, verdict in zip(rules, result.verdicts, strict=True):
         assert rule in verdict.quantity
         assert verdict.ours == table.loc[rule, "factor"]
-        assert f"instead of {table.loc['constant', 'factor']:.2f}" in verdict.verdict
+        assert f"than constant ({table.loc['constant', 'factor']:.2f})" in verdict.verdict
         assert "4 cells, digits 8x8, 2 channels, 1 cell a stage, 2 steps of 16" in verdict.settings

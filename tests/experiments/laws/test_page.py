@@ -38,6 +38,12 @@ def test_page_has_every_verdict_with_its_numbers_and_every_figure(measured):
     assert (measured.parent / image).is_file()
 
 
+def test_section_answers_its_question_before_it_says_how_it_was_measured(measured):
+    section = theory_page(measured).partition("### depth")[2].partition("| quantity")[0]
+    listed = re.findall("(?m)^- ([A-Za-z]+)", section)
+    assert list(dict.fromkeys(listed)) == ["Question", "The", "Answer", "Measured", "Certainty"]
+
+
 def test_saved_law_opens_as_it_was_and_draws_the_same_figure(measured, tmp_path):
     [loaded] = load_results(measured)
     loaded.save(tmp_path)
@@ -106,8 +112,8 @@ def score(predictor, factor, reach=0.1, gain=0.0):
 @pytest.mark.parametrize(
     ("factor", "gain", "rule", "calibrated", "recursion"),
     [
-        (1.5, 0.0, "no rule for the rate is shown to be better", "0 of 1 experiments", "0 of 1"),
-        (1.2, 0.0, "no rule for the rate is shown to be better", "0 of 1 experiments", "0 of 1"),
+        (1.5, 0.0, "No rule is shown to be better", "0 of 1 experiments", "0 of 1"),
+        (1.2, 0.0, "No rule is shown to be better", "0 of 1 experiments", "0 of 1"),
         (1.0, 0.3, "eq. 8, L+1 is better", "1 of 1 experiments (cells)", "1 of 1"),
     ],
 )
@@ -117,13 +123,14 @@ def test_takeaways_follow_from_the_scores(
     rows = [score("eq. 8, L+1", factor), score("exact recursion", 1.6, gain=gain)]
     rows += [score("constant", 1.25), score("perfect rule", 1.0)]
     pd.DataFrame(rows).to_csv(tmp_path / "cells-predictors.csv", index=False)
-    depth_line, _, cells, rated, exact = takeaways(tmp_path, load_verdicts(measured))
+    answers = takeaways(tmp_path, load_verdicts(measured))
+    (depth_line, _), (rated, exact), [cells] = (answers[law] for law in ("depth", "dag", "cells"))
     assert rule in cells
     assert f"has a typical factor of {min(factor, 1.6):.2f}" in cells
-    assert cells.endswith("have a correlation of 0.50 [0.40, 0.60] with the best rates.")
-    assert f"better than a constant in {calibrated}" in rated
-    assert f"higher correlation than equation 8 in {recursion}" in exact
-    assert "falls like L^(-1.5). The measured exponent is -" in depth_line
+    assert cells.endswith("Equation 8 (L+1) has r = 0.50 [0.40, 0.60].")
+    assert f"than one rate for all networks in {calibrated}" in rated
+    assert f"higher r than equation 8 in {recursion}" in exact
+    assert re.search(r"the exponent in depth is -\S+ \[.*\] \(paper: -1.5\)", depth_line)
 
 
 def test_page_says_of_every_figure_where_it_is_or_how_to_measure_it(measured):
@@ -151,9 +158,10 @@ def test_takeaways_say_how_the_bases_rate_transfers(measured, tmp_path):
     verdicts = load_verdicts(measured)
     row = {"quantity": "r of equation 8, depths as the code counts them: MLP graphs with skips, f",
            "paper": 0.838}  # fmt: skip
-    said = takeaways(tmp_path, pd.concat([verdicts, pd.DataFrame([row])], ignore_index=True))
-    assert "0.838 for equation 8. We find 0.50 [0.40, 0.60] with depths as in its code" in said[-1]
-    assert said[-1].endswith(
+    verdicts = pd.concat([verdicts, pd.DataFrame([row])], ignore_index=True)
+    [said] = takeaways(tmp_path, verdicts)["released"]
+    assert "0.838 for equation 8. We find 0.50 [0.40, 0.60] with depths as in its code" in said
+    assert said.endswith(
         "off by a factor of 1.30 [1.20, 1.40] in graphs (one rate for all: 2.50 [2.40, 2.60])."
     )
 

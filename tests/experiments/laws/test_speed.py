@@ -111,5 +111,5 @@ def test_law_has_every_network_layer_and_scaling():
     assert sensitivity.paper == 0.5
     # Tolerance 0.2 at this width and these draws.
     assert sensitivity.ours == pytest.approx(0.5, abs=0.2)
-    theorem = by_name["alignment over its value by the spectrum of the kernel, theorem 2.4"]
+    theorem = by_name["cosine over its value by theorem 2.4, from the eigenvalues of a matrix"]
     assert theorem.ours == pytest.approx(1, abs=0.15)
