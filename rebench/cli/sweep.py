@@ -176,9 +176,9 @@ def plan(
         warn(f"skipped {count}: {reason}")
     if over := told.too_long:
         times_min = sorted({limits.time_min for limits in sweep.slurm.by_type.values()})
-        limit = f"time_min = {', '.join(map(str, times_min))}"
+        limit = f"the time limit (time_min = {', '.join(map(str, times_min))})"
         warn(
-            f"{over} jobs are estimated to be longer than {limit} (min): SLURM ends them, and they"
+            f"{over} jobs are estimated to be longer than {limit}: SLURM ends them, and they"
             " are requeued and resumed"
         )
 

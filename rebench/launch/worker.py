@@ -286,7 +286,7 @@ class _Worker:
         origin = record.provenance.model_copy(update=known)
         self._results.append([record.model_copy(update={"provenance": origin}).to_line()])
         self._finished.refresh()
-        _log.info("trained and recorded %s in %.1f s", record.trial.describe(), record.cost.seconds)
+        _log.info("recorded %s in %.1f s", record.trial.describe(), record.cost.seconds)
         return True
 
     def _fail(self, trial_id: str, kind: str, message: str) -> None:

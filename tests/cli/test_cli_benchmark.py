@@ -52,7 +52,7 @@ def test_ingest_writes_a_table_and_says_what_is_missing(tmp_path, capsys, monkey
     assert told[0] == ("cells", {"total": 2})
     assert sum(moved["advance"] for _, moved in told[1:]) == 2
     assert (tmp_path / "t.curves.parquet").is_file()
-    assert "15623 of the 15625 cells" in capsys.readouterr().err
+    assert "15623 of the 15,625 cells" in capsys.readouterr().err
     again = ["--jobs", "1", "--no-curves", "--force"]
     (row,) = json_of("table", "ingest", str(folder), "--out", out, *again)
     assert (row["cells"], row["missing"], row["curves"]) == (2, 15623, None)

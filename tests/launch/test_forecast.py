@@ -89,7 +89,7 @@ def test_plan_warns_of_trials_that_are_longer_than_their_limit(tmp_path, capsys)
         (("--set", "slurm.time_min=1", "--set", "epochs=900"), True),
     ):
         assert main(["sweep", "plan", str(path), *extra]) == 0
-        assert ("longer than time_min = 1:" in capsys.readouterr().err) == warned
+        assert ("longer than the time limit (time_min = 1):" in capsys.readouterr().err) == warned
 
 
 def test_types_work_side_by_side_at_their_own_speeds():

@@ -50,7 +50,7 @@ def test_a_setting_that_every_type_overrides_is_told(spec, capsys, monkeypatch, 
     spec.write_text(f'{spec.read_text()}partition = "slow"\n')
     command = ["submit", str(spec), "--dry-run", "--no-preflight", "--set", "slurm.partition=gpu"]
     assert main([*command, "--set", "slurm.time=9"]) == 0
-    line = "--set slurm.partition changes nothing: every type of [slurm.types] has its own"
+    line = "--set slurm.partition changes nothing: every type of [slurm.types] has its own value"
     told = capsys.readouterr().err
     assert f"{line}; set slurm.types.NAME.partition" in told
     assert "slurm.time" not in told

@@ -439,7 +439,7 @@ def test_a_compiled_or_loaded_module_takes_the_plan(tmp_path):
         assert group["lr"] == pytest.approx(0.1)
     with pytest.raises(InputError, match="another network"):
         plan.param_groups(mlp(depth=2))
-    with pytest.raises(InputError, match=r"0\.weight is \(9, 6\), not \(8, 6\)"):
+    with pytest.raises(InputError, match=r"0\.weight is \(9, 6\) in the model and \(8, 6\)"):
         plan.init_(mlp(width=9), generator())
 
 
