@@ -12,6 +12,7 @@ from support import PROJECT, python
 
 import rebench
 from cells import Cell
+from rebench.recipes import make_recipe
 
 # Names that users type after `rebench.`.
 NAMES = [
@@ -85,6 +86,8 @@ def test_unknown_name_is_said():
 def test_learning_rate_takes_whatever_names_a_cell(cell):
     """Cell 11 has paths of 1, 1 and 2 convolutions: 2^3 + 2^3 + 3^3 = 43; the rule is 43^(-1/2)."""
     assert rebench.lr(cell, "topology(base_lr=1)") == pytest.approx(43**-0.5)
+    made = make_recipe("topology", base_lr=1)
+    assert rebench.lr(cell, made) == rebench.lr(cell, "topology(base_lr=1)")
     assert rebench.lr(cell, "nb201") == 0.1
     if not isinstance(cell, str):
         assert rebench.lr("nb201", cell) == 0.1

@@ -252,7 +252,7 @@ def parse_recipe(text: str) -> Recipe:
 
 
 def learning_rate(
-    cell: Cell | int | str, recipe: Cell | int | str | RecipeSpec = "topology"
+    cell: Cell | int | str, recipe: Cell | int | str | RecipeSpec | Recipe = "topology"
 ) -> float:
     """Return the learning rate of a cell under a recipe, such as ``topology(base_lr=0.3)``.
 
@@ -265,9 +265,11 @@ def learning_rate(
         InputError: unknown recipe or parameter, or a rule of paths for a cell without a path.
         CellError: not a cell.
     """
-    if not isinstance(recipe, str | RecipeSpec):
+    if not isinstance(recipe, str | RecipeSpec | Recipe):
         cell, recipe = recipe, str(cell)
-    rule = parse_recipe(recipe) if isinstance(recipe, str) else make_recipe(recipe)
+    rule = parse_recipe(recipe) if isinstance(recipe, str) else recipe
+    if isinstance(rule, RecipeSpec):
+        rule = make_recipe(rule)
     return rule.hyperparameters(Cell.find(cell)).learning_rate
 
 
