@@ -183,3 +183,15 @@ def test_sweep_takes_the_tuned_file_and_the_command_line_has_the_last_word(tmp_p
         (row,) = json.loads(capsys.readouterr().out)
         shown.append(row["jobs"])
     assert shown == [1, 2]
+
+
+def test_graphs_are_chosen_for_a_stack_that_they_hardly_speed_up(check):
+    rates = {"default": 100.0, "graphs": 300.0, "stack 12": 320.0, "stack 12, graphs": 330.0}
+    stacks = {"default": 1, "graphs": 1}
+    rows = [
+        {"way": way, "images_per_s": rate, "stack": stacks.get(way, 12)}
+        for way, rate in rates.items()
+    ]
+    text = check.tuned_lines({"speed-11": rows}, {"device": "a GPU", "torch": "2.11"})
+    assert "stack = 12" in text
+    assert "cuda_graphs = true" in text

@@ -1,7 +1,7 @@
 """Numbers of the small tables: differences of two recipes, and the quality of predictions.
 
 Every function is named in the page's template and takes names: of tables, recipes and samples of
-cells. Runs are of CIFAR-10 at 16 x 16. The published accuracy of a cell is its mean on CIFAR-10's
+cells. Runs are of CIFAR-10. The published accuracy of a cell is its mean on CIFAR-10's
 test images after 200 epochs, from the table `nb201`.
 """
 
@@ -64,11 +64,11 @@ __all__ = [
     "published",
     "published_of",
     "spread",
+    "tau_of_means",
     "tau_of_networks",
     "top_ten",
 ]
 
-_DATASET: Final = "cifar10-jpeg16"
 _EXPERIMENTS: Final = Path(__file__).parents[1]
 _WITHOUT_TRAINING: Final = ("params", "cubed-depths", "synflow")
 
@@ -107,7 +107,7 @@ def _runs(
         rows = rows[rows["seed"].isin(seeds)]
     if cells.startswith("of "):
         rows = rows[rows["index"].isin(_rows(cells.removeprefix("of "))["index"])]
-    runs = read_accuracies(rows, dataset=_DATASET, recipe=recipe)
+    runs = read_accuracies(rows, dataset=rows["dataset"].iloc[0], recipe=recipe)
     if cells == "upper half":
         return runs.take(upper_half(published()[runs.cells].to_numpy()))
     if cells in SAMPLES:
@@ -218,9 +218,22 @@ def tau_of_networks(table: str, first: str, second: str, seed: int) -> Estimate:
     else:
         of_first = _runs(table, first, seeds=(seed,))
         final = of_first.take(np.isin(of_first.cells, of_second.cells)).runs[:, 0]
+    return _tau_over_cells(of_second.runs, final)
+
+
+def _tau_over_cells(runs: Floats, final: Floats) -> Estimate:
     cells = np.arange(len(final))
     draws = np.random.default_rng(0).choice(cells, (DRAWS, len(cells)))
-    return Estimate.of(published_taus(of_second.runs, final, np.vstack([cells, draws])))
+    return Estimate.of(published_taus(runs, final, np.vstack([cells, draws])))
+
+
+@functools.cache
+def tau_of_means(one: str, other: str, recipe: str) -> Estimate:
+    """Return tau between the mean accuracies of one recipe in two tables of the same cells."""
+    first, second = (_runs(table, recipe) for table in (one, other))
+    if not np.array_equal(first.cells, second.cells):
+        raise ValueError("the two tables must have the same cells")
+    return _tau_over_cells(second.means[:, None], first.means)
 
 
 def change_of_drop(one: Change, other: Change) -> Estimate:
@@ -240,7 +253,7 @@ def _decided() -> list[dict[str, Any]]:
 
 
 def decisions() -> dict[str, dict[str, Any]]:
-    """Return the predictions of both plans by number; the second look replaces the first."""
+    """Return the predictions of all plans by number; the second look replaces the first."""
     notes = ("", "the second look, which decides")
     return {row["number"]: row for row in _decided() if row["note"] in notes}
 

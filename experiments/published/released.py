@@ -67,6 +67,7 @@ _CONTEXT: Final = {
 def made_again(name: str, out: Path) -> Release:
     """Make a table of a run again from its packed records; return its description."""
     table = TABLES[name]
+    told = _SHARED | table
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder) / "run"
         for records in table["records"]:
@@ -75,10 +76,10 @@ def made_again(name: str, out: Path) -> Release:
         return release(
             run,
             out,
-            title=f"{table['title']}; {_SHARED['setting']}",
+            title=f"{table['title']}; {told['setting']}",
             licence=_SHARED["licence"],
             cite=_SHARED["cite"],
-            notes=_SHARED["notes"] + table.get("notes", []),
+            notes=told["notes"] + table.get("further_notes", []),
         )
 
 

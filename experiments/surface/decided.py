@@ -64,6 +64,7 @@ RELEASED: Final = {
     "mini-proxy-upper": "mini-proxy-upper",
     "mini-proxy-he": "mini-proxy-he",
     "mini-proxy-60ep": "mini-proxy-60ep",
+    "mini-32px": "mini-32px",
 }
 
 

@@ -246,7 +246,7 @@ def test_order_of_algorithms_is_kept_between_equal_tables(tmp_path, published):
 
 def test_command_prints_a_plan_and_refuses_an_unknown_sweep(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    decided.main(["G", "--json"])
+    decided.main(["G", "--json", "mini-32px=no-run"])
     found = json.loads(capsys.readouterr().out)
     assert {row["verdict"] for row in found["predictions"]} == {"no verdict: trials are missing"}
     with pytest.raises(SystemExit, match="no sweep is called other"):

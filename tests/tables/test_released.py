@@ -53,6 +53,7 @@ ROWS = {
     "mini-init-parts": ("5a66fc3304acb409", "dcd5814a206f6101"),
     "mini": ("2898c3c9cc07b917", "27242bf0302780be"),
     "mini-60ep-nodecay": ("834d8a98db0fd955", "23ea5ae5ca58fc4b"),
+    "mini-32px": ("40b242d0525ea06a", "4ecadf1ec341238c"),
 }
 
 

@@ -25,6 +25,8 @@ CLAIMS = [
     (HE_PARTS, "fixed(init=he,init_at=normalised)", "two-rates(normalised_lr=0.0167)", {}),
     (HE_PARTS, "fixed(init=he,init_at=others)", "fixed", {}),
     ("mini-60ep", "fixed", "topology", {}),
+    ("mini-32px", "fixed", "topology", {}),
+    ("mini-32px", "fixed", "topology", {"cells": "best 30 published"}),
     ("mini+mini-init-parts", "fixed", "topology", {"cells": "upper half"}),
     ("mini+mini-proxy", "fixed", "topology", {"cells": "upper half", "seeds": (777, 888)}),
 ]
@@ -34,6 +36,7 @@ UPPER, FASTER = "mini-proxy-upper", "topology(base_lr=2.3)"
 GAINS = {
     "12": (("mini-proxy", "topology-init"), ("mini-proxy", "fixed")),
     "F2.1": ((UPPER, HE), (UPPER, "fixed")),
+    "G3": (("mini-32px", "fixed"), ("mini-32px", "topology")),
     "F2.2": ((UPPER, HE), (UPPER, FASTER)),
     "F2.3": ((UPPER, FASTER), ("mini-proxy-60ep", "fixed")),
 }
@@ -45,7 +48,7 @@ def runs_of(tables, recipe, cells="all", seeds=()):
     rows = rows[(rows["split"] == "ori-test") & (rows["recipe"] == recipe)]
     rows = rows[rows["seed"].isin(seeds)] if seeds else rows
     wide = rows.pivot_table("accuracy", "index", "seed", aggfunc="first", observed=True)
-    if cells == "upper half":
+    if cells in ("upper half", "best 30 published"):
         best = small.published()[wide.index].sort_values(ascending=False).index[: len(wide) // 2]
         wide = wide.loc[np.sort(best)]
     return wide
@@ -142,10 +145,11 @@ def test_gain_in_prediction_keeps_the_number_of_best_cells_in_each_draw(number):
     )
     gains = mine - its
     cells = f"of {other[0]}" if one[0] != other[0] else "all"
-    found = small.gain_in_prediction(one, other, level=0.975, cells=cells)
-    limits = np.quantile(gains[1:], [0.0125, 0.9875])
-    assert found == pytest.approx((gains[0], *limits), abs=1e-9)
     row = small.decisions()[number]
+    found = small.gain_in_prediction(one, other, level=row["level"], cells=cells)
+    tail = (1 - row["level"]) / 2
+    limits = np.quantile(gains[1:], [tail, 1 - tail])
+    assert found == pytest.approx((gains[0], *limits), abs=1e-9)
     assert (row["gain"], row["gain_low"], row["gain_high"]) == pytest.approx(found)
     assert row["n_cells"] == n
 
@@ -172,6 +176,15 @@ def test_tau_of_networks_is_kendalls_tau_of_the_shared_cells():
     final = small.published().groupby(classes).mean()[second.index]
     found = small.tau_of_networks("mini", "published", "topology", 777)
     assert found.value == pytest.approx(stats.kendalltau(final, second).statistic)
+
+
+def test_tau_of_means_is_kendalls_tau_of_the_means_over_seeds():
+    small_size, larger = (runs_of(table, "fixed").mean(axis=1) for table in ("mini", "mini-32px"))
+    found = small.tau_of_means("mini", "mini-32px", "fixed")
+    assert found.value == pytest.approx(stats.kendalltau(small_size, larger).statistic)
+    assert found.low < found.value < found.high
+    with pytest.raises(ValueError, match="same cells"):
+        small.tau_of_means("mini", "mini-proxy", "fixed")
 
 
 def test_top_ten_is_of_single_runs():
