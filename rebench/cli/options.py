@@ -38,6 +38,7 @@ __all__ = [
     "TrialsPerJob",
     "TrustFolder",
     "refuse_existing",
+    "refuse_unused",
     "settings_of",
     "sweep_of",
     "takes",
@@ -136,6 +137,27 @@ def refuse_existing(path: Path | None, force: bool) -> None:
     """Raise InputError if a path exists, unless `force` is set; None is ignored."""
     if path is not None and not force and (path.exists() or path.is_symlink()):
         raise InputError(f"{path} exists; give another name, or --force to replace it")
+
+
+def refuse_unused(context: typer.Context, use: str, *names: str) -> None:
+    """Raise InputError if parameters were typed that this use of the command would ignore.
+
+    Values of environment variables are ignored without an error.
+
+    Args:
+        context: the context of the running command.
+        use: what was asked, such as ``--sql``.
+        names: the parameters that it ignores, by their names in Python.
+    """
+    typed = []
+    for parameter in context.command.params:
+        source = context.get_parameter_source(parameter.name or "")
+        if parameter.name in names and source is not None and source.name == "COMMANDLINE":
+            option = parameter.param_type_name == "option"
+            typed.append(parameter.opts[0] if option else parameter.name.upper())
+    if typed:
+        them = "it" if len(typed) == 1 else "them"
+        raise InputError(f"{use} does not use {' and '.join(typed)}: leave {them} out")
 
 
 def settings_of(assignments: list[str] | None) -> dict[str, Any]:

@@ -72,6 +72,8 @@ def query(
     if sql is not None:
         from rebench.tables.sql import query_sql
 
+        ignored = ("cell", "dataset", "split", "epochs", "recipe", "everything")
+        options.refuse_unused(context, "--sql", *ignored)
         names = {"results": table} | ({"published": published} if published else {})
         rows = query_sql(sql, {name: read_rows(given) for name, given in names.items()})
         print_rows(rows, as_json=as_json)

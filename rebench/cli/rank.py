@@ -88,6 +88,7 @@ def choices(
 
 @options.takes(chosen=choices)
 def rank(
+    context: typer.Context,
     table: options.TableName,
     second: Annotated[
         str | None, typer.Argument(metavar="TABLE", help="Second table, to compare with the first.")
@@ -152,6 +153,7 @@ def rank(
     if second is None and against_dataset is not None:
         raise InputError("--against-dataset is the data set of a second table: name two tables")
     if across is not None:
+        options.refuse_unused(context, "--across", "published")
         _check_across(second, chosen, output)
         _print_matrices(table, across, chosen, figure or out, force, output)
         return
@@ -164,6 +166,7 @@ def rank(
     rerankings: Sequence[Reranking]
     notes: Sequence[str] = ()
     if second is not None:
+        options.refuse_unused(context, "a comparison of two tables", "published")
         rerankings = [_compared(table, second, against_dataset, chosen)]
     else:
         asked = _study(table, chosen)

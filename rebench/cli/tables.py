@@ -6,7 +6,7 @@ import dataclasses
 import functools
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import typer
 
@@ -250,7 +250,20 @@ def _about(name: str, path: Path) -> dict[str, object]:
 Format = Literal["nats", "nas-bench-201", "syne-tune", "naslib", "table", "curves", "weights"]
 
 
+# Options of `export` that only some formats use, and these formats.
+_USED_BY: Final[dict[str, tuple[str, ...]]] = {
+    "published": ("nats", "nas-bench-201", "syne-tune", "naslib"),
+    "for_search": ("nats", "nas-bench-201", "syne-tune", "naslib"),
+    "dataset_as": ("nats", "nas-bench-201", "syne-tune", "naslib"),
+    "epochs": ("syne-tune", "naslib"),
+    "impute": ("syne-tune",),
+    "cell": ("weights",),
+    "seed": ("weights",),
+}
+
+
 def export(
+    context: typer.Context,
     what: Annotated[
         Format,
         typer.Argument(
@@ -310,6 +323,8 @@ def export(
     """
     from rebench.tables.opening import trials_with_a_record
 
+    ignored = [name for name, formats in _USED_BY.items() if what not in formats]
+    options.refuse_unused(context, f"the format {what}", *ignored)
     options.refuse_existing(out, force)
     if told := trials_with_a_record(table):
         warn(f"{table}: {told}; the export contains these")

@@ -49,6 +49,26 @@ JAHS = "jahs-bench-201"
         ("rank mini --top 100,0", "like 100,50,10, got '100,0'"),
         ("rank mini --top 100.5", "like 100,50,10, got '100.5'"),
         ("rank mini mini --across recipes", "leave the second out"),
+        (
+            "rank mini --across recipes --published nb201",
+            "--across does not use --published: leave it out",
+        ),
+        (
+            "rank mini@fixed mini@topology --published nb201",
+            "a comparison of two tables does not use --published: leave it out",
+        ),
+        (
+            "query mini 11 --all --sql x",
+            "--sql does not use CELL and --all: leave them out",
+        ),
+        (
+            "export nats mini@fixed --out x --epochs 5 --seed 777",
+            "the format nats does not use --epochs and --seed: leave them out",
+        ),
+        (
+            "export weights mini --out x --published nb201 --for-search",
+            "the format weights does not use --published and --for-search: leave them out",
+        ),
         ("rank mini --across recipes --against nb201", "leave --against out"),
         ("rank mini --across datasets", "no two datasets to compare"),
         (
