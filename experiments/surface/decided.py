@@ -65,6 +65,8 @@ RELEASED: Final = {
     "mini-proxy-he": "mini-proxy-he",
     "mini-proxy-60ep": "mini-proxy-60ep",
     "mini-32px": "mini-32px",
+    "mini-all": "mini-all",
+    "mini-all-888": "mini-all",
 }
 
 

@@ -54,6 +54,7 @@ ROWS = {
     "mini": ("2898c3c9cc07b917", "27242bf0302780be"),
     "mini-60ep-nodecay": ("834d8a98db0fd955", "23ea5ae5ca58fc4b"),
     "mini-32px": ("40b242d0525ea06a", "4ecadf1ec341238c"),
+    "mini-all": ("5984c41ee54b19bf", "acadaed4995baafd"),
 }
 
 

@@ -11,6 +11,7 @@ from scipy import stats
 
 from cells.classes import functional_classes
 from experiments.findings import small
+from experiments.surface.draw import draw_plan_f
 from rebench.tables.opening import read_rows
 
 DRAWS = 2000
@@ -29,6 +30,8 @@ CLAIMS = [
     ("mini-32px", "fixed", "topology", {"cells": "best 30 published"}),
     ("mini+mini-init-parts", "fixed", "topology", {"cells": "upper half"}),
     ("mini+mini-proxy", "fixed", "topology", {"cells": "upper half", "seeds": (777, 888)}),
+    ("mini-all", "fixed", "topology", {"cells": "random 500"}),
+    ("mini-all", "fixed", "topology", {"cells": "upper half of them"}),
 ]
 
 UPPER, FASTER = "mini-proxy-upper", "topology(base_lr=2.3)"
@@ -51,7 +54,21 @@ def runs_of(tables, recipe, cells="all", seeds=()):
     if cells in ("upper half", "best 30 published"):
         best = small.published()[wide.index].sort_values(ascending=False).index[: len(wide) // 2]
         wide = wide.loc[np.sort(best)]
+    if cells in ("random 500", "upper half of them"):
+        drawn, of_class = draw_plan_f(small.published()), published_by_class()
+        wide = wide.loc[drawn["random 500"]]
+        if cells != "random 500":
+            middle = np.median([of_class[cell] for cell in drawn["mini-all"]])
+            wide = wide[[of_class[cell] >= middle for cell in wide.index]]
     return wide
+
+
+def published_by_class():
+    """Return the mean published accuracy of each class of equal networks, by smallest index."""
+    members = {}
+    for cell, smallest in enumerate(functional_classes("strict")):
+        members.setdefault(int(smallest), []).append(small.published()[cell])
+    return {smallest: np.mean(accuracies) for smallest, accuracies in members.items()}
 
 
 def signs(values):
