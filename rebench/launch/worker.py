@@ -316,7 +316,8 @@ class _Worker:
                     self._at_end.callback(signal.signal, number, before)
 
     def _on_signal(self, number: int, _: FrameType | None) -> None:
-        _log.warning("%s: stopping at the next checkpoint", signal.Signals(number).name)
+        if self._signal is None:  # local jobs get the signal again and again
+            _log.warning("%s: stopping at the next checkpoint", signal.Signals(number).name)
         if number == signal.SIGINT:
             signal.signal(number, signal.default_int_handler)  # a second Ctrl-C ends it
         self._signal = self._signal or number

@@ -1,21 +1,24 @@
 """Sweeps without a cluster: in the background of this machine and in the caller's process."""
 
 import contextlib
+import functools
 import json
 import os
 import pty
 import re
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 from cluster import Sweep
+from submitit.helpers import DelayedSubmission
 from support import PROJECT, small_disk
 
 from rebench.errors import ClusterError, InputError
-from rebench.launch.clusters import cluster, local
+from rebench.launch.clusters import background, cluster, local
 from rebench.launch.devices import visible_gpus
 from rebench.launch.journal import Chunk, Intent, JobSpec, Submission
 from rebench.launch.liveness import read_reports
@@ -216,6 +219,34 @@ def test_workers_outlive_ctrl_c_and_the_terminal_that_they_were_started_from(tmp
         said = watching.stdout.read().decode()
     assert "the jobs continue; `rebench cancel " in said
     assert sweep.wait_until_over()["done"] == 3
+
+
+@pytest.mark.slow
+def test_sigterm_is_repeated_until_the_job_listens(tmp_path):
+    """submitit ignores the signal while it starts a job."""
+    told = tmp_path / "told"
+    listens_late = f"""
+import pathlib, signal, time
+time.sleep(3)
+signal.signal(signal.SIGTERM, lambda *_: pathlib.Path({str(told)!r}).touch())
+ends = time.monotonic() + 20
+while time.monotonic() < ends and not pathlib.Path({str(told)!r}).exists():
+    time.sleep(0.1)
+"""
+    pickle = tmp_path / "task.pkl"
+    DelayedSubmission(functools.partial(exec, listens_late, {})).dump(pickle)
+    command = [sys.executable, "-m", background.__name__, str(pickle), "1", sys.executable]
+    with subprocess.Popen(command, env=os.environ | {"CUDA_VISIBLE_DEVICES": ""}) as job:
+
+        def ignores():
+            return any("Loading pickle" in log.read_text() for log in tmp_path.glob("*.out"))
+
+        deadline = time.monotonic() + 60
+        while not ignores() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        time.sleep(0.5)
+        job.send_signal(signal.SIGTERM)
+    assert told.exists()
 
 
 @pytest.mark.slow

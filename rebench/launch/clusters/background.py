@@ -6,6 +6,7 @@ LocalExecutor, and waits for its end.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -20,10 +21,15 @@ __all__ = ["main"]
 
 # A hundred years: jobs of this machine have no time limit.
 _NO_LIMIT_MIN: Final = 100 * 365 * 24 * 60
+# Seconds between two signals to a job that was told to end.
+_REPEAT_S: Final = 1.0
 
 
 def main(pickle: str, processes: str, python: str) -> None:
-    """Run a task in a number of processes, which `python` starts; forward SIGTERM to them."""
+    """Run a task in a number of processes, which `python` starts; forward SIGTERM to them.
+
+    The signal is repeated, because submitit ignores it until the worker listens.
+    """
     path = Path(pickle)
     gpus = [int(number) for number in os.environ["CUDA_VISIBLE_DEVICES"].split(",") if number]
     asked: list[int] = []
@@ -39,9 +45,12 @@ def main(pickle: str, processes: str, python: str) -> None:
     task = DelayedSubmission.load(path).function
     path.unlink()
     job = executor.submit(task)
+    next_s = 0.0
     while not job.done():
-        while asked:
-            os.kill(int(job.job_id), asked.pop())
+        if asked and time.monotonic() >= next_s:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(job.job_id), signal.SIGTERM)
+            next_s = time.monotonic() + _REPEAT_S
         time.sleep(0.2)
 
 
