@@ -250,11 +250,12 @@ def _about(name: str, path: Path) -> dict[str, object]:
 Format = Literal["nats", "nas-bench-201", "syne-tune", "naslib", "table", "curves", "weights"]
 
 
+_OF_OTHERS: Final = ("nats", "nas-bench-201", "syne-tune", "naslib")
 # Options of `export` that only some formats use, and these formats.
 _USED_BY: Final[dict[str, tuple[str, ...]]] = {
-    "published": ("nats", "nas-bench-201", "syne-tune", "naslib"),
-    "for_search": ("nats", "nas-bench-201", "syne-tune", "naslib"),
-    "dataset_as": ("nats", "nas-bench-201", "syne-tune", "naslib"),
+    "published": _OF_OTHERS,
+    "for_search": _OF_OTHERS,
+    "dataset_as": _OF_OTHERS,
     "epochs": ("syne-tune", "naslib"),
     "impute": ("syne-tune",),
     "cell": ("weights",),

@@ -39,9 +39,9 @@ UPPER, FASTER = "mini-proxy-upper", "topology(base_lr=2.3)"
 GAINS = {
     "12": (("mini-proxy", "topology-init"), ("mini-proxy", "fixed")),
     "F2.1": ((UPPER, HE), (UPPER, "fixed")),
-    "G3": (("mini-32px", "fixed"), ("mini-32px", "topology")),
     "F2.2": ((UPPER, HE), (UPPER, FASTER)),
     "F2.3": ((UPPER, FASTER), ("mini-proxy-60ep", "fixed")),
+    "G3": (("mini-32px", "fixed"), ("mini-32px", "topology")),
 }
 
 
