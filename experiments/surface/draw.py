@@ -4,6 +4,7 @@
 usage: draw.py PUBLISHED.csv [SPEC]            the sixty cells of mini.toml
        draw.py PUBLISHED.csv SPEC --fresh      the 120 cells of mini-proxy.toml
        draw.py PUBLISHED.csv --plan-f          the cells of every sweep of plan-f.md
+       draw.py PUBLISHED.csv --plan-h          the cells of every sweep of plan-h.md
 
 PUBLISHED.csv has the columns `index` and `cifar10_ori_test`: the mean published accuracy of every
 cell. Only cells with a path are drawn (the rules have no rate for other cells), one per functional
@@ -19,6 +20,9 @@ the functional classes of the cells above (90 of the 120 cells, drawn at random,
 sixty epochs); one cell of each class of equal networks; and, for a second seed, 500 of these
 classes at random and the whole best tenth. The published accuracy of a class is the mean over its
 members.
+
+The cells of plan-h.md: 72 classes at random from the published best fifth of all classes with a
+path, and the 500 random classes of plan-f.md.
 """
 
 from __future__ import annotations
@@ -40,6 +44,7 @@ SEED = 13
 FRESH_SEED = 26
 FRESH = ((0.95, 40), (0.0, 80))  # (lowest quantile of published accuracy, number of cells)
 PLAN_F_SEED = 35
+PLAN_H_SEED = 39
 
 
 def draw(published: pd.Series) -> list[int]:
@@ -106,6 +111,21 @@ def draw_plan_f(published: pd.Series) -> dict[str, list[int]]:
     return {name: sorted(cells) for name, cells in drawn.items()}
 
 
+def draw_plan_h(published: pd.Series) -> dict[str, list[int]]:
+    """Return the cells of each sweep of plan-h.md, ascending; `published` is by index."""
+    rng = np.random.default_rng(PLAN_H_SEED)
+    strict = pd.Series(functional_classes("strict"))
+    of_class = published.groupby(strict).mean()  # smallest index of a class -> mean accuracy
+    drawn = draw_plan_f(published)
+    classes = of_class[drawn["mini-all"]]
+    best = classes.nlargest(round(len(classes) / 5)).index.to_numpy()
+    return {
+        "mini-best-60ep": sorted(rng.choice(best, 72, replace=False).tolist()),
+        "mini-all-999": drawn["random 500"],
+        "mini-all-lower": drawn["random 500"],
+    }
+
+
 def main() -> None:
     """Write the drawn cells into the sweep's file."""
     words = [word for word in sys.argv[1:] if not word.startswith("--")]
@@ -117,6 +137,10 @@ def main() -> None:
         for name, cells in draw_plan_f(published).items():
             if name != "random 500":
                 write(here / f"{name}.toml", cells)
+        return
+    if "--plan-h" in sys.argv:
+        for name, cells in draw_plan_h(published).items():
+            write(here / f"{name}.toml", cells)
         return
     chosen = draw_fresh if "--fresh" in sys.argv else draw
     write(Path(words[1]) if len(words) == 2 else here / "mini.toml", chosen(published))
