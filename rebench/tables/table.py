@@ -231,13 +231,15 @@ class Table:
     def frame(
         self, *, dataset: str | None = None, split: str | None = None, epochs: int | None = None
     ) -> pd.DataFrame:
-        """Return the long table, whole or filtered; a value that the table lacks gives no rows."""
+        """Return the long table, or the rows of a data set, a split, a number of epochs."""
         wanted = Key(dataset, split, epochs)  # type: ignore[arg-type]  # None is any
         keys = [
             key
             for key in self.keys
             if all(want in (None, have) for want, have in zip(wanted, key, strict=True))
         ]
+        if not keys and self.keys:
+            raise missing_group(self.name, self.keys, wanted)
         return self._source.frame(keys)
 
     def accuracy(
@@ -364,9 +366,10 @@ class Table:
         omitted if that cost has a limit.
         """
         key = self.usual_key(dataset, split, epochs)
+        summary = self.summary(*key)
         group = self._with_costs(key.dataset, key.epochs)
         costs = _by_index(group.costs, group)
-        frame = self.summary(*key).join(costs)
+        frame = summary.join(costs)
         for name, limit in limits.items():
             if name not in costs.columns:
                 raise UnknownNameError("limit", name, costs.columns)
@@ -376,7 +379,11 @@ class Table:
 
     def curves(self, cell: CellName) -> dict[tuple[Key, int], CurveArrays]:
         """Return a cell's per-epoch curves by ((data set, split, epochs), seed)."""
-        return self._curves_of().of(cell_index(cell))
+        index = cell_index(cell)
+        found = self._curves_of().of(index)
+        if not found and not any(self.holds(index, *key) for key in self.keys):
+            raise self.group().lacking(index, self.name)
+        return found
 
     @checked
     def along(self, key: Key, epochs: Sequence[int]) -> NDArray[np.float64]:

@@ -122,7 +122,6 @@ def test_frame_returns_the_rows_that_were_given(table, frame):
     pd.testing.assert_frame_equal(ours, theirs, check_dtype=False)
     assert len(table.frame()) == len(frame)
     assert set(got["dataset"]) == {"cifar100"}
-    assert table.frame(epochs=90).empty
 
 
 @pytest.mark.parametrize(
@@ -139,6 +138,26 @@ def test_frame_returns_the_rows_that_were_given(table, frame):
 def test_absent_things_are_named(table, cell, asked, error, message):
     with pytest.raises(error, match=message):
         table.accuracy(cell, **{"dataset": "cifar10"} | asked)
+
+
+@pytest.mark.parametrize(
+    ("asked", "error", "message"),
+    [
+        ({"dataset": "cifar-10"}, UnknownNameError, r"unknown data set 'cifar-10' .*: cifar10,"),
+        ({"split": "test"}, UnknownNameError, r"unknown split 'test' .*: x-test, ori-test, "),
+        ({"dataset": "cifar10", "split": "x-test"}, UnknownNameError, "valid: ori-test, train$"),
+        ({"epochs": 90}, InputError, "has results after 12 or 200 epochs, got 90"),
+        ({"split": "train", "epochs": 90}, InputError, "has train after 12 or 200 epochs, got 90"),
+    ],
+)
+def test_rows_of_a_value_that_the_table_lacks_are_refused(table, asked, error, message):
+    with pytest.raises(error, match=message):
+        table.frame(**asked)
+
+
+def test_best_of_a_split_that_the_table_lacks_names_the_split(table):
+    with pytest.raises(UnknownNameError, match=r"unknown split 'test' .*; valid: x-test, ori-test"):
+        table.best("cifar100", "test")
 
 
 def test_a_cell_without_a_finite_accuracy_ranks_last():
@@ -192,6 +211,11 @@ def test_curve_of_values_that_the_table_lacks_names_what_it_lacks(asked, told):
     assert list(table.curve(102).index) == [1, 2, 3, 4, 5]
     with pytest.raises(RebenchError, match=told):
         table.curve(*asked)
+
+
+def test_curves_of_a_cell_that_the_table_lacks_are_refused():
+    with pytest.raises(MissingDataError, match="mini has no value of cell 0 "):
+        open_table("mini@fixed").curves(0)
 
 
 def test_data_set_of_the_benchmark_in_another_spelling_is_refused_with_its_name():
