@@ -131,8 +131,6 @@ def _digest_path(path: Path) -> Path:
 
 def _rows(frame: pd.DataFrame, name: str, epochs: int | None) -> pd.DataFrame:
     """Return the rows of a file called `name` with our names of columns."""
-    if frame.index.name == "arch":
-        frame = frame.reset_index()
     if "index" not in frame.columns and "arch" in frame.columns:
         frame = frame.assign(index=cell_indices(frame["arch"], name))
     words = {column: in_words(column) for column in frame.columns}
