@@ -377,19 +377,30 @@ def _rows(name: str, out: Path, recipe: str | None) -> dict[str, object]:
     import pandas as pd
     import pyarrow as pa
 
+    from rebench.runs import write_atomically
     from rebench.tables import Table, open_any
     from rebench.tables.longfile import write_csv
+    from rebench.tables.opening import file_of
     from rebench.tables.parquet import write_parquet
+    from rebench.tables.release import release_of
 
     _end_in(out, ".csv", ".parquet")
     opened = open_any(name, recipe=recipe)
     tables = [opened] if isinstance(opened, Table) else list(opened.values())
     frame = pd.concat([table.frame() for table in tables])
+    file = file_of(name)
+    about = release_of(file) if file.suffix == ".parquet" else None
+    described = {}
+    if about is not None:
+        # The digest is that of all records; the rows may be those of one recipe.
+        described = dataclasses.replace(about, trials=0, records_sha256="").metadata
     if out.suffix == ".csv":
         write_csv([frame], out)
+        for text in described.values():
+            write_atomically(out.with_name(f"{out.name}.about.json"), text)
     else:
         rows = pa.Table.from_pandas(frame, preserve_index=False)
-        write_parquet(out, [rows], rows.schema)
+        write_parquet(out, [rows], rows.schema.with_metadata(described))
     return {"rows": len(frame)}
 
 

@@ -136,12 +136,14 @@ def scaled(frame: pd.DataFrame, name: str, *, fractions: bool) -> pd.DataFrame:
     looks = bool(accuracy.notna().any() and accuracy.max() <= 1)
     if fractions and not looks:
         raise InputError(
-            f"{name}: accuracies up to {accuracy.max():g} are not fractions: leave --fractions out"
+            f"{name}: accuracies up to {accuracy.max():g} are not fractions: leave --fractions out "
+            "(in Python fractions=True)"
         )
     if looks and not fractions:
         raise InputError(
             f"{name}: no accuracy is above 1, but percent is expected. If they are fractions, "
-            f"convert them with `rebench table ingest {name} --fractions --out OUT.parquet`"
+            f"convert them with `rebench table ingest {name} --fractions --out OUT.parquet`, or in "
+            "Python with rebench.Table.from_frame(frame, fractions=True)"
         )
     return frame.assign(accuracy=100 * accuracy) if fractions else frame
 

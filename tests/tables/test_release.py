@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -69,6 +70,20 @@ def test_release_says_the_settings_of_its_trials_and_what_it_is_told(tmp_path: P
         assert said == ["SGD, momentum 0.9, Nesterov", "256", "random flip and crop"]
     table = open_table(tmp_path / "tables" / "mine.parquet", recipe="fixed(lr=0.2)")
     assert table.curves(102)
+
+
+def test_an_exported_table_keeps_its_licence_citation_and_training(tmp_path: Path):
+    about = {"licence": "CC-BY-4.0", "cite": ["A. Author, 2026"], "notes": ["a note"]}
+    source = tmp_path / "mine.parquet"
+    release(a_run(tmp_path / "run"), source, title="three cells", **about)
+    for name in ("out.parquet", "out.csv"):
+        out = tmp_path / name
+        assert main(["export", "table", f"{source}@fixed(lr=0.2)", "--out", str(out)]) == 0
+    kept = release_of(tmp_path / "out.parquet")
+    assert kept == dataclasses.replace(release_of(source), trials=0, records_sha256="")
+    beside = json.loads((tmp_path / "out.csv.about.json").read_text())
+    assert {name: beside[name] for name in about} == about
+    assert beside["training"] == kept.training
 
 
 def test_digest_is_of_the_records_wherever_they_stand(released: Path, tmp_path: Path):

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from generated_tables import synthetic_frame
 
@@ -169,6 +170,32 @@ def test_a_cell_without_a_finite_accuracy_ranks_last():
     assert math.isnan(table.accuracy(5, "cifar10"))
     with pytest.raises(InputError, match="row 2, column accuracy"):
         Table.from_frame(frame.drop(columns="recipe"))  # a missing value, not a diverged run
+
+
+def test_fractions_in_a_frame_are_refused_or_converted_on_request():
+    frame = synthetic_frame(0, cells=[0, 1], datasets=["cifar10"])
+    shares = frame.assign(accuracy=frame["accuracy"] / 100)
+    with pytest.raises(InputError, match=r"no accuracy is above 1, .* fractions=True\)$"):
+        Table.from_frame(shares)
+    table = Table.from_frame(shares, fractions=True)
+    assert table.accuracy(1) == pytest.approx(Table.from_frame(frame).accuracy(1))
+    renamed = shares.rename(columns={"accuracy": "acc"})
+    assert Table.from_frame(renamed, accuracy="acc", fractions=True).accuracy(1) > 1
+    with pytest.raises(InputError, match=r"are not fractions: .*fractions=True"):
+        Table.from_frame(frame, fractions=True)
+
+
+class _Foreign:
+    """A frame of another library, such as polars, which gives a frame of pandas."""
+
+    def __init__(self, frame: pd.DataFrame):
+        self.to_pandas = frame.copy
+
+
+@pytest.mark.parametrize("other", [_Foreign, pa.Table.from_pandas])
+def test_frames_of_other_libraries_are_converted(other):
+    frame = synthetic_frame(0, cells=[0, 1], datasets=["cifar10"])
+    assert Table.from_frame(other(frame)).seeds(1) == Table.from_frame(frame).seeds(1)
 
 
 def test_a_table_of_several_recipes_asks_which():
