@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 from pathlib import Path
 
@@ -95,6 +96,13 @@ def test_digest_is_of_the_records_wherever_they_stand(released: Path, tmp_path: 
     assert about.records_sha256 == records_digest(records.values())
     next(iter(records.values()))["outcome"]["learning_rate"] += 1e-9
     assert about.records_sha256 != records_digest(records.values())
+
+
+def test_digest_is_that_of_sorted_compact_lines():
+    """By hand: a line a record, keys in order, no spaces; then the lines in order."""
+    lines = b'{"a":1,"b":2}\n{"a":2,"b":[1,2]}'
+    records = [{"b": [1, 2], "a": 2}, {"b": 2, "a": 1}]
+    assert records_digest(records) == hashlib.sha256(lines).hexdigest()
 
 
 def test_a_table_of_others_has_no_release(tmp_path: Path):
