@@ -63,11 +63,11 @@ def collect(run: str | Path, *, set_aside: bool = False) -> Collected:
             quarantined = quarantine(run, finished)
             finished = FinishedTrials(run).refresh()
         finished.check()
-        made = _write(run, finished)
+        made, digests = _write(run, finished)
         if quarantined:
             made = made.model_copy(update={"quarantined": quarantined})
         else:
-            keep(run, state, made)
+            keep(run, state, made, digests)
     problems = list(made.problems)
     asked, missing = asked_and_missing(run, problems.append)
     return made.model_copy(update={"problems": tuple(problems), "asked": asked, "missing": missing})
@@ -82,8 +82,8 @@ def asked_and_missing(run: Path, tell: Tell = unheard) -> tuple[int, int]:
     return len(asked), len(asked.difference(rows.to_pylist()))
 
 
-def _write(run: Path, finished: FinishedTrials) -> Collected:
-    """Write both tables; rows are sorted by trial id, independent of the shards."""
+def _write(run: Path, finished: FinishedTrials) -> tuple[Collected, tuple[str, str]]:
+    """Write both tables and return their digests; rows are sorted by trial id."""
     results = [pa.schema(RUN_COLUMNS).empty_table()]
 
     def curves() -> Iterator[pa.Table]:
@@ -94,12 +94,12 @@ def _write(run: Path, finished: FinishedTrials) -> Collected:
 
     paths = table_paths(run)
     try:
-        _write_table(paths["curves"], curves(), pa.schema(RUN_CURVES))
+        of_curves = _write_table(paths["curves"], curves(), pa.schema(RUN_CURVES))
         table = pa.concat_tables(results).unify_dictionaries().combine_chunks()
-        _write_table(paths["results"], [table], table.schema)
+        of_results = _write_table(paths["results"], [table], table.schema)
     except _UNFIT as error:
         raise StoreError(f"the records of {run} do not fit into columns: {error}") from error
-    return Collected(
+    made = Collected(
         **paths,
         trials=len(finished.trials),
         rows=table.num_rows,
@@ -110,11 +110,12 @@ def _write(run: Path, finished: FinishedTrials) -> Collected:
         problems=tuple(finished.problems),
         changed_rules=tuple(changed_rules(table)),
     )
+    return made, (of_results, of_curves)
 
 
-def _write_table(path: Path, tables: Iterable[pa.Table], schema: pa.Schema) -> None:
+def _write_table(path: Path, tables: Iterable[pa.Table], schema: pa.Schema) -> str:
     texts = [field.name for field in schema if pa.types.is_dictionary(field.type)]
-    write_parquet(path, tables, schema, use_dictionary=texts)
+    return write_parquet(path, tables, schema, use_dictionary=texts)
 
 
 def _tables(records: Sequence[dict[str, Any]]) -> tuple[pa.Table, pa.Table]:
