@@ -292,7 +292,14 @@ class _Sending:
             order,
             state,
             limits,
-            times=times_for(self.spec, run=mine.run, past=order.past, here=here),
+            # Only a preview shows the times, so only a preview takes the time to measure.
+            times=times_for(
+                self.spec,
+                self.trials if rehearsal else (),
+                run=mine.run,
+                past=order.past,
+                here=here,
+            ),
             prefix=f"{prefix}{mine.number}.",
             number=mine.number,
             now=time.time(),
