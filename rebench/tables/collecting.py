@@ -20,7 +20,7 @@ from rebench.errors import InputError, StoreError
 from rebench.machine import garbage_search_paused
 from rebench.runs import FinishedTrials, RecipeSpec, listed_trials, quarantine
 from rebench.runs.folder import Tell, unheard
-from rebench.tables.changed_rules import changed_rules
+from rebench.tables.changed_rules import changed_origins, changed_rules
 from rebench.tables.collected import Collected, current, keep, records_state, table_paths
 from rebench.tables.columns import COLUMNS, RULES, RUN_COLUMNS, RUN_CURVES
 from rebench.tables.parquet import ParquetFile, write_parquet
@@ -85,11 +85,13 @@ def asked_and_missing(run: Path, tell: Tell = unheard) -> tuple[int, int]:
 def _write(run: Path, finished: FinishedTrials) -> tuple[Collected, tuple[str, str]]:
     """Write both tables and return their digests; rows are sorted by trial id."""
     results = [pa.schema(RUN_COLUMNS).empty_table()]
+    origins: set[tuple[str, ...]] = set()
 
     def curves() -> Iterator[pa.Table]:
         for records in finished.read(sorted(finished.trials)):
             rows, epochs = _tables(records)
             results.append(rows)
+            origins.update(map(_origin, records))
             yield epochs
 
     paths = table_paths(run)
@@ -108,7 +110,7 @@ def _write(run: Path, finished: FinishedTrials) -> tuple[Collected, tuple[str, s
         duplicates=finished.duplicates,
         damaged=tuple(finished.damaged),
         problems=tuple(finished.problems),
-        changed_rules=tuple(changed_rules(table)),
+        changed_rules=(*changed_rules(table), *changed_origins(origins)),
     )
     return made, (of_results, of_curves)
 
@@ -196,6 +198,13 @@ def _column(name: str, values: list[Any]) -> pa.Array:
     if pa.types.is_dictionary(RUN_COLUMNS[name]):
         return pa.array(values, pa.string()).dictionary_encode()
     return pa.array(values, RUN_COLUMNS[name])
+
+
+def _origin(record: dict[str, Any]) -> tuple[str, ...]:
+    """Return recipe, digest of its code, data set, split and digest of its images."""
+    trial, origin = record["trial"], record["provenance"]
+    code, images = origin.get("recipe_code") or "", origin.get("data_digest") or ""
+    return trial["recipe"]["name"], code, trial["dataset"], trial["split"], images
 
 
 def _environment(origin: dict[str, Any]) -> str:

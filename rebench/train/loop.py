@@ -15,8 +15,9 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 
 from rebench.data import BatchSource, Images, TrainingData, data_spec
-from rebench.recipes import HyperParameters
+from rebench.recipes import HyperParameters, own_package
 from rebench.runs import Cost, Protocol, RecipeSpec, Record, Trial, collect_provenance, now
+from rebench.runs.record import code_origin
 from rebench.train.checkpoint import Checkpoint
 from rebench.train.device import Speed, device_name, peak_memory_mib, reset_peak_memory
 from rebench.train.record import EpochReport, Progress
@@ -61,6 +62,9 @@ class StackRun:
         self._stack = Stack(trials, sources.data.spec, device, speed)
         self._steps = self._stack.steps
         self._progress = [Progress(started=now()) for _ in trials]
+        self._packages = [own_package(trial.recipe.name) for trial in trials]
+        for package in self._packages:
+            code_origin(package)  # now, because the files can change during the training
         if checkpoints:
             self._restore(checkpoints)
 
@@ -153,10 +157,12 @@ class StackRun:
 
     def records(self) -> list[Record]:
         """Return the records of the trials."""
-        own = zip(self.trials, self._progress, self._stack.initial, strict=True)
-        return [self._record(trial, progress, hyper) for trial, progress, hyper in own]
+        own = zip(self.trials, self._progress, self._stack.initial, self._packages, strict=True)
+        return [self._record(*one) for one in own]
 
-    def _record(self, trial: Trial, progress: Progress, hyper: HyperParameters) -> Record:
+    def _record(
+        self, trial: Trial, progress: Progress, hyper: HyperParameters, package: str
+    ) -> Record:
         data, skeleton = self._sources.data, trial.skeleton
         model = data.spec.cost_model(skeleton.channels, skeleton.cells_per_stage)
         return Record(
@@ -177,6 +183,7 @@ class StackRun:
                 cuda=torch.version.cuda,
                 device=device_name(self._device),
                 started=progress.started,
+                package=package,
                 data_digest=data.digest,
                 switches=self._speed.switches(self._device, trial),
             ),
