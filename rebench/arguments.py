@@ -1,8 +1,8 @@
 """Checks of arguments: a `checked` function refuses values that its annotations do not allow.
 
 Every call of a checked function is compared with its annotations. Numbers can have bounds:
-``Annotated[int, Between(0)]``. Flags, cells and arrays are not checked here; the code that reads
-them raises its own errors.
+``Annotated[int, Between(0)]``. Cells and arrays are not checked here; the code that reads them
+raises its own errors.
 """
 
 from __future__ import annotations
@@ -20,13 +20,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
+import numpy as np
+
 from rebench.errors import InputError, UnknownNameError
 
 __all__ = ["Between", "checked"]
 
 T = TypeVar("T", bound=Callable[..., Any])
 
-_KINDS: Final[Mapping[Any, tuple[type, str]]] = {
+_KINDS: Final[Mapping[Any, tuple[Any, str]]] = {
+    bool: ((int, np.bool_), "True or False"),  # 0 and 1 too, as in calls of nats_bench
     int: (numbers.Integral, "a whole number"),
     float: (numbers.Real, "a number"),
     str: (str, "a text"),

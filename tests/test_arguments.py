@@ -16,6 +16,7 @@ from cells import Cell, CellError, CostModel, DagCode, functional_classes, train
 from rebench import nats, search, tables
 from rebench.arguments import Between, checked
 from rebench.errors import InputError
+from rebench.runs import Run, read_spec
 
 
 @pytest.fixture(scope="module")
@@ -42,8 +43,16 @@ BUDGET = {"evaluations": 2}
         (lambda _: rebench.open("mini", recipe=3), "recipe must be a text or None, got 3"),
         (lambda _: tables.open_table(None), "name must be a text or a Path, got None"),
         (lambda _: rebench.collect(3), "run must be a text or a Path, got 3"),
+        (
+            lambda _: rebench.collect("x", set_aside="\n"),
+            r"set_aside must be True or False, got '\\n'",
+        ),
         (lambda _: rebench.status(3), "run must be a text or a Path, got 3"),
         (lambda _: rebench.submit(3), "spec must be a text or a Path, got 3"),
+        (lambda _: read_spec(3), "path must be a text or a Path, got 3"),
+        (lambda _: read_spec("no.toml"), "cannot read the sweep no.toml: No such file.* give the"),
+        (lambda _: Run.open(3), "folder must be a text or a Path, got 3"),
+        (lambda _: Run.open("no"), "no is not a run folder: there is no such folder"),
         (lambda _: rebench.submit("x.toml", settings="a=1"), "settings must be a mapping or None"),
         (lambda _: rebench.submit("x.toml", clusters="local"), "unknown argument 'clusters'"),
         (lambda _: rebench.network(11, run=3), "run must be a text or a Path or None, got 3"),
@@ -166,6 +175,7 @@ def asked(
     pairs: Mapping[str, int] | None = None,
     unknown: Nowhere | int = 0,  # noqa: F821 - as what only type checkers import
     rows: Sequence[Sequence[float]] = (),
+    flag: bool = False,
     **more: float,
 ) -> int:
     return count + len(others) + len(more)
@@ -177,6 +187,7 @@ def test_checked_accepts_values_of_the_annotations():
     assert asked(1, 0.5, 2, 3, a=1.5, b=2) == 5
     assert asked(1, words=["x"], kind="b", where=Path(), told=print, pairs={"x": 1}) == 1
     assert asked(1, unknown="anything", rows=[[1, 2.5], (3,)]) == 1
+    assert asked(1, flag=True) == asked(1, flag=np.False_) == asked(1, flag=0) == 1
 
 
 @pytest.mark.parametrize(
@@ -196,6 +207,8 @@ def test_checked_accepts_values_of_the_annotations():
         ((1,), {"where": 1}, "where must be a text or a Path or None, got 1"),
         ((1,), {"told": 1}, "told must be a function or None, got 1"),
         ((1,), {"pairs": [1]}, r"pairs must be a mapping or None, got \[1\]"),
+        ((1,), {"flag": "\n"}, r"flag must be True or False, got '\\n'"),
+        ((1,), {"flag": None}, "flag must be True or False, got None"),
         ((1,), {"rows": [["x"]]}, r"rows must be a list, each a list, each a number, got \[\['x'"),
     ],
 )

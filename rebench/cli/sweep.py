@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from rebench.launch.expansion import Expansion
     from rebench.launch.forecast import Forecast
-    from rebench.runs import SweepSpec
+    from rebench.runs import SweepSpec, TimeModel
 
 __all__ = ["app"]
 
@@ -141,7 +141,7 @@ def plan(
                 " --cluster local` will fail here. Train on a cluster that has GPUs, or remove"
                 " the setting and set slurm.device = 'cpu'"
             )
-    times = times_for(sweep, run=folder, past=past, here=here)
+    times = times_for(sweep, expansion.trials, run=folder, past=past, here=here)
     if power is not None:
         all_of_it = forecast(sweep, expansion.trials, times, (), here=here)
         with progress("Simulating"):
@@ -165,7 +165,7 @@ def plan(
         devices=counts,
         here=here,
     )
-    sections = _sections(sweep, expansion, told, times.source)
+    sections = _sections(sweep, expansion, told, times)
     if as_json:
         every = {name: value for row in sections.values() for name, value in row.items()}
         print_rows([every], as_json=True)
@@ -265,7 +265,7 @@ def _trials(sweep: SweepSpec, expansion: Expansion) -> list[dict[str, object]]:
 
 
 def _sections(
-    sweep: SweepSpec, expansion: Expansion, planned: Forecast, times_from: str
+    sweep: SweepSpec, expansion: Expansion, planned: Forecast, times: TimeModel
 ) -> dict[str, dict[str, object]]:
     """Return the counts of a sweep and the forecast of its cost, by the title of their table."""
     content = {
@@ -279,13 +279,19 @@ def _sections(
         "skipped": sum(expansion.skipped.values()),
         "spec hash": sweep.digest,
     }
+    hours = planned.device_s / 3600
+    interval = {}
+    if times.within > 1:
+        interval["fewest device hours"] = round(hours / times.within, 3)
+        interval["most device hours"] = round(hours * times.within, 3)
     cost = {
         "jobs": planned.jobs,
         "trials per job": round(planned.trials_per_job, 1),
         "longest job (min)": round(planned.longest_job_s / 60, 2),
-        "device hours": round(planned.device_s / 3600, 3),
+        "device hours": round(hours, 3),
+        **interval,
         "wall hours": round(planned.wall_s / 3600, 3),
-        "times from": times_from,
+        "times from": times.source,
     }
     days: dict[str, object] = {
         f"days on {count} devices": round(seconds / 86400, 6)

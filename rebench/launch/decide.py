@@ -109,7 +109,6 @@ def decide(
         times,
         options,
         trials_per_job=order.trials_per_job,
-        limited=home.has_queue,
         here=not home.has_queue,
     )
     packed = {name: _fit(jobs, limits.at_once, len(live)) for name, jobs in packed.items()}

@@ -6,20 +6,17 @@ The times of its trials are estimated from records, or guessed.
 from __future__ import annotations
 
 import heapq
-import timeit
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import numpy as np
-
 from rebench.data import data_spec
 from rebench.launch.clusters.commands import largest_array
 from rebench.launch.decide import Throttle
-from rebench.launch.devices import visible_gpus
-from rebench.machine import cores, garbage_search_paused
+from rebench.launch.devices import set_threads, visible_gpus
+from rebench.machine import garbage_search_paused
 from rebench.runs import (
     GUESS,
     FinishedTrials,
@@ -31,6 +28,7 @@ from rebench.runs import (
     group,
     group_seconds,
     guess_cpu,
+    measured_cpu,
     pack_types,
 )
 
@@ -62,7 +60,7 @@ class Forecast:
     wall_s_on: Mapping[int, float]
     """Number of devices (of each type) -> time until the last job ends, if none is ever idle."""
     too_long: int
-    """Number of jobs whose estimated time is longer than the time limit."""
+    """Number of jobs of SLURM whose estimated time is longer than the time limit."""
     bytes_on_disk: int
     """Approximate bytes of all trials: in the list of trials, shards, tables and networks."""
     files: int
@@ -92,7 +90,8 @@ def forecast(
         own, model = packed[name], times.faster(spec.slurm.speed_of(name))
         files += len(own) * options.processes_per_job * _FILES_OF_A_PROCESS
         wall_s = max(wall_s, _wall_s(own, options.array_parallelism, largest))
-        too_long += sum(job.seconds > options.time_min * 60 for job in own)
+        if not here:
+            too_long += sum(job.seconds > options.time_min * 60 for job in own)
         device_s = sum(job.seconds for job in own)
         each = group_seconds((one for job in own for one in job.groups), model)
         longest_s = max(each, default=0.0)
@@ -150,11 +149,16 @@ _ENOUGH: Final = 1000
 
 
 def times_for(
-    spec: SweepSpec, *, run: Path, past: Path | None = None, here: bool = False
+    spec: SweepSpec,
+    trials: Sequence[Trial] = (),
+    *,
+    run: Path,
+    past: Path | None = None,
+    here: bool = False,
 ) -> TimeModel:
     """Return the times of the trials of a sweep: from records of its run or of `past`, or guessed.
 
-    The guess is for this machine if the trials will be trained `here`.
+    If the trials will be trained `here`, on a CPU, a step of the smallest of `trials` is timed.
     """
     finished = FinishedTrials(past or run).refresh()
     done = [key for key, one in finished.trials.items() if one.status == "done"]
@@ -165,23 +169,32 @@ def times_for(
     ]
     if past is not None or measured:
         return fit_times(measured, "this run" if past is None else str(past))
-    return _guess(spec, here=here)
+    return _guess(spec, trials, here=here)
 
 
-def _guess(spec: SweepSpec, *, here: bool) -> TimeModel:
+def _guess(spec: SweepSpec, trials: Sequence[Trial], *, here: bool) -> TimeModel:
     """Return a guess for an unknown GPU or CPU, or from a measurement of this machine."""
+    count = spec.slurm.cpus_per_task or 1
+    told = "one core" if count == 1 else f"{count} cores"
     if spec.slurm.device != "cpu" and not (here and not visible_gpus()):
         return GUESS
-    if not here:
-        count = spec.slurm.cpus_per_task or 1
-        told = "one core" if count == 1 else f"{count} cores"
+    if not (here and trials):
         return guess_cpu(30.0 * count, f"a guess for a CPU with {told}")
-    size = 384
-    square = np.ones((size, size), dtype=np.float32)
-    seconds = min(timeit.repeat(lambda: square @ square, number=1, repeat=4))
-    gmacs = float(size**3 / seconds / 1e9)
-    return guess_cpu(
-        gmacs,
-        f"a guess from the speed of this machine: {gmacs:.0f} billion multiply-adds a second, with"
-        f" {cores()} cores",
+    groups = group(trials, spec.stack)
+    each = list(group_seconds([members[:1] for members in groups], GUESS))
+    smallest = groups[each.index(min(each))]
+    import torch  # slow to import, and rarely needed
+
+    from rebench.train import step_seconds
+
+    before = set_threads(spec.slurm)
+    try:
+        seconds = step_seconds(smallest[0], len(smallest)) / len(smallest)
+    finally:
+        torch.set_num_threads(before)
+    return measured_cpu(
+        smallest[0],
+        seconds,
+        f"a training step of the smallest trial on this machine, with {told}:"
+        f" {1000 * seconds:.3g} ms of processor time",
     )

@@ -103,6 +103,8 @@ class Intent(Kept):
     trials_per_job: Annotated[int, Field(ge=1)] | None = None
     # Node that gets no job -> Unix time (seconds) since when it gets no job.
     left_out: dict[Annotated[str, Field(pattern=r"^[\w.-]+$")], float] = Field(default_factory=dict)
+    # Package that a job needs -> digest of its files.
+    code: dict[str, str] = Field(default_factory=dict)
     # The commit of the submitter's code, and whether that code was edited; None if unknown.
     commit: str | None = None
     dirty: bool | None = None

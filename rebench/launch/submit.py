@@ -29,9 +29,10 @@ from rebench.launch.expansion import expand_spec
 from rebench.launch.forecast import times_for
 from rebench.launch.journal import Intent, Journal, Submission
 from rebench.launch.state import State, adopt_jobs, array_of, read_state
+from rebench.recipes import own_package
 from rebench.runs import SweepSpec, Trial, read_spec, with_settings
 from rebench.runs.folder import Run, Tell, run_folder, unheard
-from rebench.runs.record import source_commit
+from rebench.runs.record import code_digest, source_commit
 
 __all__ = ["Preview", "Submitted", "submit"]
 
@@ -183,8 +184,12 @@ class _Sending:
             confirm(sum(decision.hours.values()))
             # A submission that was refused or declined leaves the stored sweep as it is.
             run.write_sweep(self.spec, self.trials)
-            commit, dirty = source_commit()
-            known = {"commit": commit, "dirty": dirty, "run": run.folder}
+            recipes = {trial.recipe.name for trial in self.trials}
+            own = sorted({own_package(name) for name in recipes} - {""})
+            # Before the commit: a change in between makes the digests differ from those of a job.
+            code = {package: code_digest(package) for package in ("rebench", "cells", *own)}
+            commit, dirty = source_commit(*own)
+            known = {"code": code, "commit": commit, "dirty": dirty, "run": run.folder}
             intent = decision.intent.model_copy(update=known)
             mine.write_intent(intent)
             live = any(job.live and job.cluster == self.order.cluster for job in state.jobs)
@@ -292,7 +297,14 @@ class _Sending:
             order,
             state,
             limits,
-            times=times_for(self.spec, run=mine.run, past=order.past, here=here),
+            # Only a preview shows the times, so only a preview takes the time to measure.
+            times=times_for(
+                self.spec,
+                self.trials if rehearsal else (),
+                run=mine.run,
+                past=order.past,
+                here=here,
+            ),
             prefix=f"{prefix}{mine.number}.",
             number=mine.number,
             now=time.time(),

@@ -39,7 +39,7 @@ from rebench.runs import (
 )
 from rebench.runs.claims import Claims, Holder, this_process
 from rebench.runs.folder import Identity, read_kept
-from rebench.runs.record import node_name, slurm_number
+from rebench.runs.record import code_digest, node_name, slurm_number
 
 if TYPE_CHECKING:
     from rebench.data import TrainingData
@@ -218,7 +218,23 @@ class _Worker:
             before = set_threads(self._options)
             if not self._in_job:
                 self._at_end.callback(torch.set_num_threads, before)
+            self._check_code()
         return device
+
+    def _check_code(self) -> None:
+        """Raise if the loaded code is not that of the submitter, whose commit the records name."""
+        from rebench.recipes import recipe_names
+
+        recipe_names()  # loads the packages of all recipes
+        code = self._intent.code.items()
+        changed = [name for name, digest in code if code_digest(name) != digest]
+        # A container may have other code than the submitter.
+        if changed and not self._options.container_image:
+            raise ClusterError(
+                f"the code of {', '.join(changed)} changed after the submission, or node {_NODE}"
+                " has another installation: no trial was started; `rebench submit` sends the trials"
+                " again, with the present code"
+            )
 
     def _train(self, group: TrialGroup, wanted: set[str]) -> None:
         """Train a whole group, so that interruptions do not change results; keep wanted trials."""

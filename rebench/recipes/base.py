@@ -14,6 +14,7 @@ import abc
 import dataclasses
 import functools
 import reprlib
+import sys
 import traceback
 import typing
 from collections.abc import Callable, Mapping
@@ -44,6 +45,7 @@ __all__ = [
     "Recipe",
     "learning_rate",
     "make_recipe",
+    "own_package",
     "parse_recipe",
     "recipe_class",
     "recipe_names",
@@ -243,6 +245,16 @@ def recipe_class(name: str) -> type[Recipe]:
             f"recipe {name!r} is defined by {places}: rename a class or uninstall its package"
         )
     return next(iter(known[name].values()))
+
+
+def own_package(name: str) -> str:
+    """Return the package (or the module) that adds a recipe; empty for a recipe of rebench."""
+    modules = [cls.__module__ for cls in _found().get(name, {}).values()]
+    if not modules or modules[0].startswith("rebench."):
+        return ""
+    package = modules[0].partition(".")[0]
+    is_file = getattr(sys.modules.get(package), "__file__", None)
+    return package if is_file else modules[0]
 
 
 @checked

@@ -15,6 +15,7 @@ from rebench.analysis import Study
 from rebench.analysis.choices import Choices
 from rebench.report.blocks import Block, Code, Details, Text
 from rebench.runs.files import read_file
+from rebench.tables.columns import seed_name
 from rebench.version import version
 
 __all__ = ["notes", "provenance", "reproduce", "subtitle", "title", "trials"]
@@ -57,11 +58,13 @@ def trials(table: pd.DataFrame) -> pd.DataFrame:
         # A table has a row for each measured split and epoch; only one row has the time.
         one_each = "trial_id" in group
         runs = group.groupby("trial_id", observed=True).first() if one_each else group
+        # Unknown seeds are negative; run 1 comes before run 2.
+        seeds = sorted(runs["seed"].unique(), key=lambda seed: (seed < 0, abs(seed)))
         row = {
             "data set": dataset,
             "recipe": recipe,
             "cells": int(runs["index"].nunique()),
-            "seeds": ", ".join(str(seed) for seed in sorted(runs["seed"].unique())),
+            "seeds": ", ".join(map(seed_name, seeds)),
             "epochs": ", ".join(str(epochs) for epochs in sorted(runs["epochs"].unique())),
             "trials": len(runs),
         }

@@ -7,6 +7,7 @@ from .plan import (
     group,
     group_seconds,
     guess_cpu,
+    measured_cpu,
     pack,
     pack_types,
 )
@@ -71,6 +72,7 @@ __all__ = [
     "guess_cpu",
     "job_name",
     "listed_trials",
+    "measured_cpu",
     "now",
     "pack",
     "pack_types",

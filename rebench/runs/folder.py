@@ -33,6 +33,7 @@ from typing import Annotated, Final, TypeAlias, TypeVar
 
 from pydantic import Field, ValidationError
 
+from rebench.arguments import checked
 from rebench.errors import InputError, StoreError, UnsafeFileError
 from rebench.runs.files import OddFileError, open_file, read_bounded, read_file
 from rebench.runs.shards import ShardReader, atomic_file, write_atomically
@@ -210,8 +211,10 @@ class Run:
     """For a copied folder without a submission: the original folder."""
 
     @classmethod
-    def open(cls, folder: Path) -> Run:
+    @checked
+    def open(cls, folder: str | Path) -> Run:
         """Open an existing run."""
+        folder = Path(folder)
         identity = read_kept(Identity, folder / "run.json", _refuse, _NAMELESS)
         if identity is None:
             wrong = "it contains no run.json" if folder.is_dir() else "there is no such folder"

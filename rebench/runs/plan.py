@@ -26,6 +26,7 @@ __all__ = [
     "group",
     "group_seconds",
     "guess_cpu",
+    "measured_cpu",
     "pack",
     "pack_types",
 ]
@@ -35,6 +36,8 @@ __all__ = [
 # training.
 _MARGIN: Final = 0.2
 _START_S: Final = 30.0
+# Measured: factor between the real times of sweeps and estimates from one step of a small network.
+_WITHIN: Final = 2.0
 # Shorter jobs of SLURM take more time to start than to train.
 _SHORTEST_S: Final = 300.0
 
@@ -46,6 +49,8 @@ class TimeModel:
     per_gflop_s: float
     per_layer_s: float
     source: str
+    within: float = 1.0
+    """The real times are expected between the estimate divided by this and times this."""
 
     def seconds(self, trial: Trial) -> float:
         """Return the estimated seconds of one trial."""
@@ -82,6 +87,17 @@ def guess_cpu(gmacs_per_s: float = 30.0, source: str = "a guess for a CPU") -> T
     takes a millisecond per step on a CPU of 70 G multiply-adds per second.
     """
     return TimeModel(per_gflop_s=3 / gmacs_per_s, per_layer_s=0.07 / gmacs_per_s, source=source)
+
+
+def measured_cpu(trial: Trial, step_s: float, source: str) -> TimeModel:
+    """Return the times of a CPU on which a training step of this trial takes `step_s` seconds."""
+    parts = data_spec(trial.dataset).part_sizes(trial.split)
+    train = parts["train"]
+    # The evaluation of an image takes a third of the time of its training.
+    images = train + (sum(parts.values()) - train) / 3
+    steps = (trial.epochs - trial.first_epoch) * images / min(train, trial.protocol.batch_size)
+    guess = guess_cpu(source=source)
+    return replace(guess.faster(guess.seconds(trial) / (steps * step_s)), within=_WITHIN)
 
 
 def fit_times(measured: Iterable[tuple[Trial, float]], source: str) -> TimeModel:
@@ -169,12 +185,11 @@ def pack_types(
     options: SlurmOptions,
     *,
     trials_per_job: int | None = None,
-    limited: bool = True,
     here: bool = False,
 ) -> dict[str, list[Job]]:
     """Return the jobs of each device type, by its name.
 
-    Only jobs of SLURM are `limited` in time. Jobs `here`, on this machine, may be short.
+    Jobs `here`, on this machine, have no time limit and may be short.
     """
     by_type = options.by_type
     own: dict[str, list[tuple[Trial, ...]]] = {name: [] for name in by_type}
@@ -184,7 +199,7 @@ def pack_types(
         name: pack(
             own[name],
             model.faster(options.speed_of(name)),
-            limit_s=asked.time_min * 60 if limited else math.inf,
+            limit_s=math.inf if here else asked.time_min * 60,
             parallelism=asked.array_parallelism,
             shortest_s=0.0 if here else _SHORTEST_S,
             trials_per_job=trials_per_job,

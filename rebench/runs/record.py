@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import datetime as dt
 import functools
+import hashlib
 import os
 import platform
 import socket
 import subprocess
+import sys
 import zlib
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
@@ -31,6 +33,8 @@ __all__ = [
     "Outcome",
     "Provenance",
     "Record",
+    "code_digest",
+    "code_origin",
     "collect_provenance",
     "job_name",
     "node_name",
@@ -108,6 +112,8 @@ class Provenance(Plain):
     """Origin of a record.
 
     Attributes:
+        dirty: whether the code of rebench or of the recipe's own package differs from a commit.
+        recipe_code: digest of the package of a recipe that is not from rebench.
         device: name of the GPU; for a CPU, its model and the number of threads.
         switches: switches of `rebench.train.Speed` that can change the rounding; None in records of
             earlier versions.
@@ -116,6 +122,7 @@ class Provenance(Plain):
     rebench: str
     commit: str | None = None
     dirty: bool | None = None
+    recipe_code: str | None = None
     python: str
     torch: str
     cuda: str | None = None
@@ -135,15 +142,55 @@ def now() -> str:
     return dt.datetime.now(dt.timezone.utc).isoformat(timespec="milliseconds")
 
 
-@functools.cache
-def source_commit() -> tuple[str | None, bool | None]:
-    """Return the git commit of the running code and whether it was edited; None if unknown."""
+def source_commit(*packages: str) -> tuple[str | None, bool | None]:
+    """Return the git commit of rebench's files and whether they were edited; None if unknown.
+
+    `packages` of recipes by others count as edited too if a file differs from its commit, or if no
+    repository contains them.
+    """
     folder = Path(__file__).parents[1]
     commit = _git(folder, "rev-parse", "HEAD")
     # The package may be installed inside an unrelated repository.
     if not commit or not _git(folder, "ls-files", "--", "__init__.py"):
         return None, None
-    return commit, bool(_git(folder.parent, "status", "--porcelain", "--untracked-files=no"))
+    return commit, any(_is_edited(package) for package in ("rebench", "cells", *packages))
+
+
+def code_digest(package: str) -> str:
+    """Return a digest of the files of a loaded package, or of the file of a module."""
+    place = _place(package)
+    content = hashlib.sha256()
+    for file in sorted(place.rglob("*")) if place.is_dir() else [place]:
+        if file.suffix in (".py", ".toml"):
+            name = file.relative_to(place.parent)
+            content.update(f"{name}\0".encode() + file.read_bytes())
+    return content.hexdigest()[:16]
+
+
+@functools.cache
+def code_origin(package: str) -> dict[str, Any]:
+    """Return the commit of the code and the digest of the package of a recipe, if it has its own.
+
+    The answer is that of the first call, because the files can change after they were loaded.
+    """
+    commit, dirty = source_commit(*filter(None, [package]))
+    return {
+        "commit": commit,
+        "dirty": dirty,
+        "recipe_code": code_digest(package) if package else None,
+    }
+
+
+def _place(package: str) -> Path:
+    """Return the folder of a loaded package, or the file of a module."""
+    file = Path(getattr(sys.modules.get(package), "__file__", None) or os.devnull)
+    return file.parent if file.name == "__init__.py" else file
+
+
+def _is_edited(package: str) -> bool:
+    place = _place(package)
+    words = ("status", "--porcelain", "--untracked-files=all", "--", place.name)
+    return _git(place.parent, *words) != ""
 
 
 def job_name() -> str | None:
@@ -170,15 +217,17 @@ def collect_provenance(
     cuda: str | None,
     device: str,
     started: str,
+    package: str = "",
     data_digest: str | None = None,
     switches: dict[str, bool] | None = None,
 ) -> Provenance:
-    """Return the provenance of a trial that began at `started` and ends now."""
-    commit, dirty = source_commit()
+    """Return the provenance of a trial that began at `started` and ends now.
+
+    `package` is that of the recipe if it is not from rebench.
+    """
     return Provenance(
         rebench=version(),
-        commit=commit,
-        dirty=dirty,
+        **code_origin(package),
         python=platform.python_version(),
         torch=torch,
         cuda=cuda,

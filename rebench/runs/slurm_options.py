@@ -31,7 +31,7 @@ __all__ = ["JobOptions", "SlurmOptions", "TypeOptions", "slurm_minutes"]
 _LARGEST: Final = 2**31 - 1
 
 
-class JobOptions(Plain):
+class JobOptions(Plain, strict=True):
     """Settings of a job: options of SLURM, and how its workers train."""
 
     partition: str | None = None

@@ -25,6 +25,7 @@ from pydantic import (
 )
 
 from cells import SPACE_SIZE, Cell, CellError
+from rebench.arguments import checked
 from rebench.errors import InputError, UnknownNameError
 from rebench.machine import expanded
 from rebench.runs.files import read_bounded
@@ -61,7 +62,7 @@ _SHORT.maxstring = _SHORT.maxother = 200
 _UNION: Final = frozenset({"bool", "float", "int", "str", "constrained-int", "constrained-str"})
 
 
-class RandomCells(Plain):
+class RandomCells(Plain, strict=True):
     """`n` cells, drawn without replacement with equal probability."""
 
     n: Annotated[int, Field(ge=1)]
@@ -70,10 +71,10 @@ class RandomCells(Plain):
     """Seed of the draw."""
 
 
-class TableColumn(Plain):
+class TableColumn(Plain, strict=True):
     """Accuracies of a table by which cells are chosen: means over seeds."""
 
-    table: Path | None = None
+    table: Annotated[Path, Field(strict=False)] | None = None
     """Table of accuracies: a path, relative to the folder of the sweep file, or the name of a
     released table such as `nb201`. `@RECIPE` may follow. An existing path has priority."""
     dataset: str = "cifar10"
@@ -117,7 +118,7 @@ class TopCells(TableColumn):
         return self
 
 
-class CellsSpec(Plain):
+class CellsSpec(Plain, strict=True):
     """Cells of a sweep: the union of all given choices."""
 
     indices: list[int] = Field(default_factory=list)
@@ -159,11 +160,11 @@ class CellsSpec(Plain):
 class SweepStart(Start):
     """Longer training: start from the networks that another run has kept."""
 
-    run: Path
+    run: Annotated[Path, Field(strict=False)]
     """Folder of that run, relative to the folder of the sweep file."""
 
 
-class TrainOptions(Plain):
+class TrainOptions(Plain, strict=True):
     """Additional output of trials; not part of their ids."""
 
     keep: Literal["nothing", "weights", "state"] = "nothing"
@@ -173,7 +174,7 @@ class TrainOptions(Plain):
     loaded again then has slightly different accuracies."""
 
 
-class SweepSpec(Plain):
+class SweepSpec(Plain, strict=True):
     """A sweep: all combinations of its cells, data sets, recipes and seeds."""
 
     cells: CellsSpec
@@ -182,7 +183,7 @@ class SweepSpec(Plain):
     """Names of data sets (`rebench data list`)."""
     recipes: Annotated[list[RecipeSpec], Field(min_length=1)]
     """Recipes, written `NAME` or `NAME(FIELD=VALUE,...)`."""
-    seeds: Annotated[list[Annotated[int, Field(ge=0, lt=2**31, strict=True)]], Field(min_length=1)]
+    seeds: Annotated[list[Annotated[int, Field(ge=0, lt=2**31)]], Field(min_length=1)]
     """Seeds. Each decides the initialisation, the order of images and the augmentation."""
     epochs: Annotated[int, Field(ge=1, le=100_000)] = 200
     """Number of epochs of each trial."""
@@ -245,8 +246,10 @@ class SweepSpec(Plain):
         yield from first.varied(chosen, self.datasets, self.recipes, self.seeds)
 
 
-def read_spec(path: Path) -> SweepSpec:
+@checked
+def read_spec(path: str | Path) -> SweepSpec:
     """Read a sweep file; paths in it are relative to its folder."""
+    path = Path(path)
     return _beside(parse_spec(_text(path, "the sweep"), str(path)), path.parent)
 
 
@@ -327,7 +330,10 @@ def _text(path: Path, what: str) -> str:
         with path.open("rb") as file:  # possibly a pipe of a shell
             return read_bounded(path, file, _MOST_BYTES).decode()
     except OSError as error:
-        raise InputError(f"cannot read {what} {path}: {error.strerror}") from error
+        raise InputError(
+            f"cannot read {what} {path}: {error.strerror}; give the TOML file of a sweep (`rebench"
+            " sweep new` writes an example)"
+        ) from error
     except UnicodeDecodeError as error:
         raise InputError(f"{what} {path} is not text in UTF-8: {error}") from error
 

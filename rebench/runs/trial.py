@@ -35,7 +35,7 @@ class Plain(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
-class Skeleton(Plain):
+class Skeleton(Plain, strict=True):
     """Network around the cells: width of the first stage and cells in each of three stages."""
 
     channels: Annotated[int, Field(ge=1, le=1024)] = 16
@@ -63,7 +63,7 @@ class RecipeSpec(Plain):
     @classmethod
     def parse(cls, text: str) -> RecipeSpec:
         """Read a label: ``topology`` or ``topology(degree=target,base_lr=0.3)``."""
-        match = re.fullmatch(r"\s*([\w-]+)\s*(?:\((.*)\))?\s*", text)
+        match = re.fullmatch(r"([\w-]+)\s*(?:\((.*)\))?", text.strip())
         if match is None:
             raise InputError(f"a recipe is NAME or NAME(FIELD=VALUE,...), got {shown(text)}")
         name, inner = match.groups()
@@ -90,7 +90,7 @@ class RecipeSpec(Plain):
         return hash((self.name, frozenset(self.parameters.items())))
 
 
-class Protocol(Plain):
+class Protocol(Plain, strict=True):
     """Settings of the training; the defaults are those of the benchmark."""
 
     batch_size: Annotated[int, Field(ge=1, le=65536)] = 256
@@ -113,7 +113,7 @@ class Protocol(Plain):
     """Precision of the arithmetic."""
 
 
-class Start(Plain):
+class Start(Plain, strict=True):
     """Start from a trained network: the same trial after `epochs` epochs."""
 
     epochs: Annotated[int, Field(ge=1)]

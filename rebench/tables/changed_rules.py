@@ -1,14 +1,14 @@
-"""Recipes whose rule changed while their run was trained: their trials must not be averaged.
+"""Recipes and data sets that changed while their run was trained: its means mix two versions.
 
-The code of a rule and its defaults are not part of a trial's id, but every record contains the
-learning rate.
+The code of a rule, its defaults and the images are not part of a trial's id. But every record
+contains the learning rate, a digest of the code of a recipe by others, and a digest of the images.
 """
 
 from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -19,7 +19,7 @@ from rebench.errors import RebenchError
 if TYPE_CHECKING:
     from rebench.recipes import Recipe
 
-__all__ = ["changed_rules"]
+__all__ = ["changed_origins", "changed_rules"]
 
 # Relative difference between equal learning rates that were computed on two machines.
 _ROUNDING: Final = 1e-6
@@ -63,6 +63,35 @@ def changed_rules(results: pa.Table) -> Iterator[str]:
                 f"recipe {label!r}: {len(told)} of {len(cells)} cells have {wrong}, such as cell"
                 f" {min(told)}: {told[min(told)]}. If the rule changed, means of this run mix two"
                 " rules: give the new rule a new name and train it in a new run"
+            )
+
+
+def changed_origins(origins: Iterable[tuple[str, ...]]) -> Iterator[str]:
+    """Yield a line for each recipe with several versions of its code, and each changed data set.
+
+    An origin is a recipe, the digest of its code, a data set, a split and the digest of its images.
+    Empty digests are unknown.
+    """
+    recipes: dict[str, set[str]] = {}
+    datasets: dict[str, set[str]] = {}
+    for recipe, code, dataset, split, images in origins:
+        if code:
+            recipes.setdefault(recipe, set()).add(code)
+        if images:
+            datasets.setdefault(f"{dataset} (split {split})", set()).add(images)
+    for recipe, codes in sorted(recipes.items()):
+        if len(codes) > 1:
+            yield (
+                f"recipe {recipe!r}: the code of its package changed during the run"
+                f" ({len(codes)} versions). If the rule or the initialisation changed, means"
+                " of this run mix two rules: give the new rule a new name and train it in a new run"
+            )
+    for dataset, digests in sorted(datasets.items()):
+        if len(digests) > 1:
+            yield (
+                f"data set {dataset}: its images changed during the run"
+                f" ({len(digests)} versions), so means of this run mix two data sets: train"
+                " all trials with one version in a new run"
             )
 
 

@@ -96,11 +96,13 @@ def table_paths(run: Path) -> dict[str, Path]:
     return {name: run / f"{name}.parquet" for name in ("results", "curves")}
 
 
-def keep(run: Path, state: str, made: Collected) -> None:
-    """Store the result of a collection and the state of the records before it."""
+def keep(run: Path, state: str, made: Collected, tables: tuple[str, str]) -> None:
+    """Store the result of a collection, the state of the records before it, and table digests.
+
+    The digests are those of the written files: another collection may have replaced a file since.
+    """
     # Without this file the next collection reads the records again.
-    with contextlib.suppress(StoreError, InputError):
-        tables = ParquetFile(made.results).digest, ParquetFile(made.curves).digest
+    with contextlib.suppress(StoreError):
         kept = _Kept(state=state, tables=tables, made=made)
         write_atomically(run / _FILE, kept.model_dump_json().encode())
 

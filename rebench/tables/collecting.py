@@ -20,7 +20,7 @@ from rebench.errors import InputError, StoreError
 from rebench.machine import garbage_search_paused
 from rebench.runs import FinishedTrials, RecipeSpec, listed_trials, quarantine
 from rebench.runs.folder import Tell, unheard
-from rebench.tables.changed_rules import changed_rules
+from rebench.tables.changed_rules import changed_origins, changed_rules
 from rebench.tables.collected import Collected, current, keep, records_state, table_paths
 from rebench.tables.columns import COLUMNS, RULES, RUN_COLUMNS, RUN_CURVES
 from rebench.tables.parquet import ParquetFile, write_parquet
@@ -63,11 +63,11 @@ def collect(run: str | Path, *, set_aside: bool = False) -> Collected:
             quarantined = quarantine(run, finished)
             finished = FinishedTrials(run).refresh()
         finished.check()
-        made = _write(run, finished)
+        made, digests = _write(run, finished)
         if quarantined:
             made = made.model_copy(update={"quarantined": quarantined})
         else:
-            keep(run, state, made)
+            keep(run, state, made, digests)
     problems = list(made.problems)
     asked, missing = asked_and_missing(run, problems.append)
     return made.model_copy(update={"problems": tuple(problems), "asked": asked, "missing": missing})
@@ -82,24 +82,26 @@ def asked_and_missing(run: Path, tell: Tell = unheard) -> tuple[int, int]:
     return len(asked), len(asked.difference(rows.to_pylist()))
 
 
-def _write(run: Path, finished: FinishedTrials) -> Collected:
-    """Write both tables; rows are sorted by trial id, independent of the shards."""
+def _write(run: Path, finished: FinishedTrials) -> tuple[Collected, tuple[str, str]]:
+    """Write both tables and return their digests; rows are sorted by trial id."""
     results = [pa.schema(RUN_COLUMNS).empty_table()]
+    origins: set[tuple[str, ...]] = set()
 
     def curves() -> Iterator[pa.Table]:
         for records in finished.read(sorted(finished.trials)):
             rows, epochs = _tables(records)
             results.append(rows)
+            origins.update(map(_origin, records))
             yield epochs
 
     paths = table_paths(run)
     try:
-        _write_table(paths["curves"], curves(), pa.schema(RUN_CURVES))
+        of_curves = _write_table(paths["curves"], curves(), pa.schema(RUN_CURVES))
         table = pa.concat_tables(results).unify_dictionaries().combine_chunks()
-        _write_table(paths["results"], [table], table.schema)
+        of_results = _write_table(paths["results"], [table], table.schema)
     except _UNFIT as error:
         raise StoreError(f"the records of {run} do not fit into columns: {error}") from error
-    return Collected(
+    made = Collected(
         **paths,
         trials=len(finished.trials),
         rows=table.num_rows,
@@ -108,13 +110,14 @@ def _write(run: Path, finished: FinishedTrials) -> Collected:
         duplicates=finished.duplicates,
         damaged=tuple(finished.damaged),
         problems=tuple(finished.problems),
-        changed_rules=tuple(changed_rules(table)),
+        changed_rules=(*changed_rules(table), *changed_origins(origins)),
     )
+    return made, (of_results, of_curves)
 
 
-def _write_table(path: Path, tables: Iterable[pa.Table], schema: pa.Schema) -> None:
+def _write_table(path: Path, tables: Iterable[pa.Table], schema: pa.Schema) -> str:
     texts = [field.name for field in schema if pa.types.is_dictionary(field.type)]
-    write_parquet(path, tables, schema, use_dictionary=texts)
+    return write_parquet(path, tables, schema, use_dictionary=texts)
 
 
 def _tables(records: Sequence[dict[str, Any]]) -> tuple[pa.Table, pa.Table]:
@@ -195,6 +198,13 @@ def _column(name: str, values: list[Any]) -> pa.Array:
     if pa.types.is_dictionary(RUN_COLUMNS[name]):
         return pa.array(values, pa.string()).dictionary_encode()
     return pa.array(values, RUN_COLUMNS[name])
+
+
+def _origin(record: dict[str, Any]) -> tuple[str, ...]:
+    """Return recipe, digest of its code, data set, split and digest of its images."""
+    trial, origin = record["trial"], record["provenance"]
+    code, images = origin.get("recipe_code") or "", origin.get("data_digest") or ""
+    return trial["recipe"]["name"], code, trial["dataset"], trial["split"], images
 
 
 def _environment(origin: dict[str, Any]) -> str:

@@ -86,10 +86,11 @@ def write_parquet(
     tables: Iterable[pa.Table],
     schema: pa.Schema,
     **options: Any,
-) -> None:
+) -> str:
     """Write tables with their digests, each as a row group (several if the table is very long).
 
-    Known columns get their meaning and unit as metadata.
+    Known columns get their meaning and unit as metadata. Return the digest of the footer, which
+    contains all other digests.
 
     Args:
         path: the file; it is written completely or not at all.
@@ -109,11 +110,11 @@ def write_parquet(
                     writer.write_table(part, row_group_size=len(part))
                     chunks += len(schema)
             writer.add_key_value_metadata({_KEY: b"0" * _DIGITS * (chunks + 1)})
-        _seal(unfinished)
+        return _seal(unfinished)
 
 
-def _seal(path: Path) -> None:
-    """Replace the zeros in the footer by digests."""
+def _seal(path: Path) -> str:
+    """Replace the zeros in the footer by digests; return the digest of the footer."""
     with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as content:
         metadata = pq.read_metadata(path)
         start, end = _footer(content)
@@ -123,7 +124,8 @@ def _seal(path: Path) -> None:
             first, stop = _span(metadata, chunk)
             content[at : at + _DIGITS] = _digest(content[first:stop])
             at += _DIGITS
-        content[at : at + _DIGITS] = _digest(content[start:end])
+        content[at : at + _DIGITS] = own = _digest(content[start:end])
+    return own.decode()
 
 
 def _digest(data: bytes) -> bytes:

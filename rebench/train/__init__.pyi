@@ -1,6 +1,6 @@
 from .checkpoint import Checkpoint, CheckpointStore
 from .device import Speed
-from .loop import Sources, StackRun, rate_factor
+from .loop import Sources, StackRun, rate_factor, step_seconds
 from .optimizer import StackedSGD
 from .record import EpochReport
 from .stack import Stack, build_net
@@ -24,5 +24,6 @@ __all__ = [
     "network",
     "rate_factor",
     "save_network",
+    "step_seconds",
     "train",
 ]

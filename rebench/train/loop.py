@@ -14,15 +14,19 @@ from collections.abc import Callable, Mapping, Sequence
 
 import torch
 
-from rebench.data import BatchSource, TrainingData
-from rebench.recipes import HyperParameters
-from rebench.runs import Cost, Protocol, Record, Trial, collect_provenance, now
+from rebench.data import BatchSource, Images, TrainingData, data_spec
+from rebench.recipes import HyperParameters, own_package
+from rebench.runs import Cost, Protocol, RecipeSpec, Record, Trial, collect_provenance, now
+from rebench.runs.record import code_origin
 from rebench.train.checkpoint import Checkpoint
 from rebench.train.device import Speed, device_name, peak_memory_mib, reset_peak_memory
 from rebench.train.record import EpochReport, Progress
 from rebench.train.stack import Stack
 
-__all__ = ["Sources", "StackRun", "rate_factor"]
+__all__ = ["Sources", "StackRun", "rate_factor", "step_seconds"]
+
+# Number of timed steps, of which the fastest counts. The first also allocates memory.
+_TIMED_STEPS = 3
 
 
 class Sources:
@@ -58,6 +62,9 @@ class StackRun:
         self._stack = Stack(trials, sources.data.spec, device, speed)
         self._steps = self._stack.steps
         self._progress = [Progress(started=now()) for _ in trials]
+        self._packages = [own_package(trial.recipe.name) for trial in trials]
+        for package in self._packages:
+            code_origin(package)  # now, because the files can change during the training
         if checkpoints:
             self._restore(checkpoints)
 
@@ -150,10 +157,12 @@ class StackRun:
 
     def records(self) -> list[Record]:
         """Return the records of the trials."""
-        own = zip(self.trials, self._progress, self._stack.initial, strict=True)
-        return [self._record(trial, progress, hyper) for trial, progress, hyper in own]
+        own = zip(self.trials, self._progress, self._stack.initial, self._packages, strict=True)
+        return [self._record(*one) for one in own]
 
-    def _record(self, trial: Trial, progress: Progress, hyper: HyperParameters) -> Record:
+    def _record(
+        self, trial: Trial, progress: Progress, hyper: HyperParameters, package: str
+    ) -> Record:
         data, skeleton = self._sources.data, trial.skeleton
         model = data.spec.cost_model(skeleton.channels, skeleton.cells_per_stage)
         return Record(
@@ -174,6 +183,7 @@ class StackRun:
                 cuda=torch.version.cuda,
                 device=device_name(self._device),
                 started=progress.started,
+                package=package,
                 data_digest=data.digest,
                 switches=self._speed.switches(self._device, trial),
             ),
@@ -214,3 +224,29 @@ def rate_factor(protocol: Protocol, epochs: int, epoch: int) -> float:
     if protocol.schedule == "constant":
         return 1.0
     return (1 + math.cos(math.pi * (epoch - warm_up) / (epochs - warm_up))) / 2
+
+
+def step_seconds(trial: Trial, copies: int) -> float:
+    """Return the seconds of a training step of a stack of copies of this trial, on the CPU.
+
+    The images are random, and the recipe is that of the benchmark. The time is CPU time per thread,
+    on which other processes of the machine have little influence.
+    """
+    plain = {"recipe": RecipeSpec(name="nb201"), "network": "rebench", "start": None}
+    trial = trial.model_copy(update=plain)
+    spec, device, speed = data_spec(trial.dataset), torch.device("cpu"), Speed()
+    count = _TIMED_STEPS * min(trial.protocol.batch_size, spec.train_images)
+    draw = torch.Generator()
+    shape = (count, 3, spec.size, spec.size)
+    pixels = torch.randint(256, shape, dtype=torch.uint8, generator=draw)
+    labels = torch.randint(spec.classes, (count,), generator=draw)
+    images = Images(pixels, labels)
+    data = TrainingData(spec=spec, split=trial.split, train=images, evaluation={}, digest="")
+    sources = Sources(data, device, channels_last=speed.has_channels_last(device, trial))
+    run = StackRun([trial] * copies, sources, device, speed)
+    taken = []
+    for _ in range(_TIMED_STEPS):
+        began = time.process_time()
+        run.train_epoch(lambda: True)
+        taken.append(time.process_time() - began)
+    return min(taken) / torch.get_num_threads()

@@ -123,6 +123,7 @@ JAHS = "jahs-bench-201"
             "train 11 --set datasets=x.toml",
             "datasets: must be a list, got 'x.toml'; write --set \"datasets=['x.toml']\"",
         ),
+        ("sweep plan docs", "sweep docs: Is a directory; give the TOML file of a sweep"),
         ("train 11 --set none.toml", "cannot read the settings none.toml: No such file"),
         ("train 11 --device gpu", "slurm.device: must be auto, cpu, cuda or cuda:N, got 'gpu'"),
         ("train 11 --dataset digits --split x", "unknown split 'x' of digits; valid: full, valid"),

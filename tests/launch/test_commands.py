@@ -63,7 +63,8 @@ def test_plan_without_slurm_is_of_this_machine_and_warns_of_gpus_that_it_lacks(
     plan = ("sweep", "plan", str(spec), "--json")
     done = run_here(*plan)
     [row] = json.loads(done.stdout)
-    assert "the speed of this machine" in row["times_from"]
+    assert "smallest trial on this machine" in row["times_from"]
+    assert row["fewest_device_hours"] < row["device_hours"] < row["most_device_hours"]
     assert (row["trials"], row["jobs"]) == (24 * 2 * 3, 2)
     assert done.stderr == ""
     spec.write_text(example("slurm-gpu"))

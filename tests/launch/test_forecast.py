@@ -81,7 +81,15 @@ def test_what_is_done_takes_no_time_and_still_its_room():
     assert left.bytes_on_disk == told.bytes_on_disk
 
 
-def test_plan_warns_of_trials_that_are_longer_than_their_limit(tmp_path, capsys):
+def test_number_of_jobs_of_this_machine_depends_on_no_time():
+    text = SPEC + "[slurm]\narray_parallelism = 2\n"
+    trials, told = _forecast(text, here=True)
+    slow = forecast(parse_spec(text), trials, MODEL.faster(1e-6), (), here=True)
+    assert (told.jobs, told.too_long) == (slow.jobs, slow.too_long) == (2, 0)
+
+
+def test_plan_warns_of_trials_that_are_longer_than_their_limit(tmp_path, stand_in, capsys):
+    stand_in("sinfo", "echo '(null)'")
     path = tmp_path / "sweep.toml"
     path.write_text(SPEC)
     for extra, warned in (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import getpass
 import json
 import logging
@@ -21,6 +22,7 @@ import pytest
 import torch
 from cluster import unsafe_cifar
 from made_records import make_record, write_records
+from packages import install
 from support import PROJECT, refusal_of
 
 import rebench
@@ -255,7 +257,7 @@ def test_record_names_the_submitters_commit_though_the_worker_finds_no_git(spec,
     _wait_for_local_jobs()
     records = FinishedTrials(run).refresh().records.values()
     # A copy of the project without its history has no commit.
-    edited = _git("status", "--porcelain", "--untracked-files=no")
+    edited = _git("status", "--porcelain", "--untracked-files=all", "--", "rebench", "cells")
     known = (_git("rev-parse", "HEAD"), None if edited is None else edited != "")
     origins = [record["provenance"] for record in records]
     assert [(one["commit"], one["dirty"]) for one in origins] == [known] * 2
@@ -267,6 +269,75 @@ def test_record_names_the_workers_commit_where_an_older_submitter_wrote_none(tmp
     work(run.folder, 1, 0, 0, in_job=False)
     [record] = FinishedTrials(run.folder).refresh().records.values()
     assert record["provenance"]["commit"] == _git("rev-parse", "HEAD")
+
+
+RULE = """
+import dataclasses
+from typing import ClassVar
+
+from rebench.recipes import HyperParameters, Recipe, default_init, register
+
+
+@register
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Half(Recipe):
+    name: ClassVar[str] = "half"
+    summary: ClassVar[str] = "half of the benchmark's rate"
+    paper: ClassVar[str] = "none"
+
+    def hyperparameters(self, cell):
+        return HyperParameters(learning_rate=0.05)
+
+    def layer_init(self, layer, cell):
+        return default_init(layer)
+"""
+
+
+def test_trial_does_not_start_with_other_code_than_the_submitters(spec, tmp_path):
+    install(tmp_path / "packages", "my_rules", RULE, "rebench.recipes", mine="my_rules")
+    rules = tmp_path / "packages/my_rules.py"
+    spec.write_text(SWEEP.replace("nb201", "half"))
+    run = tmp_path / "runs/sweep"
+
+    def rebench_of_the_package(*words: object, code: int = 0) -> str:
+        path = f"{rules.parent}:{os.environ.get('PYTHONPATH', '')}"
+        line = [sys.executable, "-m", "rebench", *map(str, words)]
+        done = subprocess.run(
+            line, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == code, done.stderr
+        return done.stderr
+
+    later = f"slurm.setup=[\"echo '# later' >> {rules}\"]"
+    submit = ("submit", spec, "--set", "slurm.array_parallelism=1")
+    rebench_of_the_package(*submit, "--cluster", "local", "--set", later)
+    rebench_of_the_package("watch", run, "--every-s", "0.5", code=1)
+    changed = "stopped: the code of my_rules changed after the submission"
+    assert [changed in one.reason for one in rebench.status(run).trials.values()] == [True] * 2
+    assert not FinishedTrials(run).refresh().trials
+    # The next submission is of the present code, which is in no repository.
+    rebench_of_the_package(*submit, "--cluster", "debug")
+    origins = [one["provenance"] for one in FinishedTrials(run).refresh().records.values()]
+    assert len(origins) == 2
+    assert all(one["recipe_code"] and one["dirty"] is not False for one in origins)
+    # A changed initialisation has the same learning rate.
+    rules.write_text(RULE.replace("default_init", "he_init"))
+    more = ("--set", "seeds=[1,2,3]", "--accept-change")
+    rebench_of_the_package(*submit, "--cluster", "debug", *more)
+    told = rebench_of_the_package("collect", run)
+    assert "recipe 'half': the code of its package changed during the run (2 versions)" in told
+
+
+def test_worker_in_a_container_may_have_other_code(tmp_path):
+    trials = expand_spec(parse_spec(SWEEP)).trials[:1]
+    for options in ({}, {"container_image": "image.sif"}):
+        run = _prepared(tmp_path / f"run{len(options)}", trials, **options)
+        submission = Journal(run.folder).submission(1)
+        submission.write_intent(submission.intent().model_copy(update={"code": {"rebench": "0"}}))
+        refused = pytest.raises(ClusterError, match="the code of rebench changed after the submis")
+        with contextlib.nullcontext() if options else refused:
+            work(run.folder, 1, 0, 0, in_job=False)
+        assert len(FinishedTrials(run.folder).refresh().trials) == len(options)
 
 
 @pytest.mark.parametrize(

@@ -69,6 +69,8 @@ def test_trials_are_counted_by_data_set_and_recipe():
     assert list(trials(plain).columns) == [
         "data set", "recipe", "cells", "seeds", "epochs", "trials"
     ]  # fmt: skip
+    unknown = plain.assign(seed=[-3, -2, 888, -1])
+    assert trials(unknown)["seeds"].tolist() == ["mean", "888, run 1, run 2"]
 
 
 def test_provenance_names_what_is_known_and_of_many_eight():

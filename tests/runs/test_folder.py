@@ -107,7 +107,7 @@ def test_a_moved_run_keeps_its_name_and_learns_its_path(tmp_path):
 
 def test_run_of_an_earlier_version_has_no_path_and_opens(tmp_path):
     (tmp_path / "run.json").write_text('{"name": "0123abcd"}')
-    assert Run.open(tmp_path).original is None
+    assert Run.open(str(tmp_path)).original is None
     assert Run.open(tmp_path).settled().original is None
     shutil.copytree(tmp_path, tmp_path / "copy")
     assert Run.open(tmp_path / "copy").original == tmp_path

@@ -96,7 +96,10 @@ def test_value_that_is_wrong_is_shortened_in_its_message(spec):
 
 def test_device_without_end_is_one_line():
     said = refusal_of("sweep", "plan", "/dev/zero")
-    assert said == ("rebench: cannot read the sweep /dev/zero: it has more than 67108864 bytes\n")
+    assert said == (
+        "rebench: cannot read the sweep /dev/zero: it has more than 67108864 bytes; "
+        "give the TOML file of a sweep (`rebench sweep new` writes an example)\n"
+    )
 
 
 def test_sweep_comes_through_a_pipe_as_well(tmp_path):

@@ -1,6 +1,8 @@
 """Records of a run: valid, ignored and conflicting records, and the tables made from them."""
 
+import importlib
 import json
+import subprocess
 import zlib
 from pathlib import Path
 
@@ -11,7 +13,6 @@ from made_records import make_record
 from made_records import write_records as write
 from support import run_here
 
-import rebench.runs.record
 from rebench.errors import ConflictError, StoreError
 from rebench.runs import (
     Curve,
@@ -24,6 +25,7 @@ from rebench.runs import (
     job_name,
     results,
 )
+from rebench.runs.record import code_digest, code_origin, source_commit
 from rebench.tables.collecting import collect
 
 
@@ -277,11 +279,34 @@ def test_record_names_the_commit_of_the_code_where_it_is_known(
     if git is not None:
         (tmp_path / "git").write_text(f"#!/bin/sh\n{git}\n")
         (tmp_path / "git").chmod(0o755)
-    rebench.runs.record.source_commit.cache_clear()
+    code_origin.cache_clear()
     told = collect_provenance(torch="2", cuda=None, device="cpu", started="a", data_digest="d")
-    rebench.runs.record.source_commit.cache_clear()
+    code_origin.cache_clear()
     assert (told.commit, told.dirty) == expected
     assert (told.attempt, told.host, told.started, told.data_digest) == (3, "n7", "a", "d")
+
+
+def test_file_of_a_recipe_counts_as_edited_until_it_is_committed(tmp_path, monkeypatch):
+    _, edited = source_commit()
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "rules_of_a_test").mkdir()
+    (tmp_path / "rules_of_a_test/__init__.py").touch()
+    importlib.import_module("rules_of_a_test")
+    assert source_commit("rules_of_a_test")[1] is True  # in no repository
+
+    def git(*words):
+        who = ("-c", "user.name=a", "-c", "user.email=a@b.c", "-C", tmp_path)
+        subprocess.run(["git", *who, *words], check=True)
+
+    git("init", "--quiet")
+    assert source_commit("rules_of_a_test")[1] is True
+    git("add", ".")
+    git("commit", "--quiet", "--message=x")
+    assert source_commit("rules_of_a_test")[1] is edited
+    before = code_digest("rules_of_a_test")
+    (tmp_path / "rules_of_a_test/rates.toml").write_text("a = 1\n")
+    assert source_commit("rules_of_a_test")[1] is True
+    assert code_digest("rules_of_a_test") != before
 
 
 @pytest.mark.parametrize(

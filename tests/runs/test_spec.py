@@ -66,9 +66,25 @@ def test_unknown_key_names_the_nearest_first(text, nearest):
     assert str(caught.value).partition("valid: ")[2].startswith(nearest)
 
 
+# Values that Python takes for a switch or for a number.
+OTHER_KINDS = [
+    ("[protocol]\naugment = 'no'", "protocol.augment: must be true or false, got 'no'"),
+    ("[protocol]\nnesterov = 0", "protocol.nesterov: must be true or false, got 0"),
+    ("all = 'off'", "cells.all: must be true or false, got 'off'"),
+    ("[train]\nhalf = 'yes'", "train.half: must be true or false, got 'yes'"),
+    ("[slurm]\ncompile_net = 'on'", "slurm.compile_net: must be true or false, got 'on'"),
+    ("[slurm.types.a]\ncuda_graphs = 1", "types.a.cuda_graphs: must be true or false, got 1"),
+    ("random = { n = true }", "cells.random.n: must be a whole number, got True"),
+    ("top = { percent = '5' }", "cells.top.percent: must be a number, got '5'"),
+    ("[skeleton]\nchannels = true", "skeleton.channels: must be a whole number, got True"),
+    ("[slurm]\ntime_min = true", "slurm.time_min: must be a whole number, got True"),
+]
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        (SWEEP.replace("[11]", "[true]"), r"cells.indices.0: must be a whole number, got True$"),
         (SWEEP.replace("[11]", "[99999]"), r"0\.\.15624, got 99999"),
         (SWEEP.replace("[11]", "[]"), "no cells: give"),
         (SWEEP + "top = { n = 3, percent = 5 }", "either n or percent"),
@@ -77,6 +93,7 @@ def test_unknown_key_names_the_nearest_first(text, nearest):
             LONGER.replace("300", "200"),
             r"start: the epochs of the sweep \(200\) include those of start \(200\)",
         ),
+        *((SWEEP + text, f"{said}$") for text, said in OTHER_KINDS),
         ("seeds = 1", "cells: is missing"),
         ("x = = 3", "not TOML"),
     ],
@@ -86,9 +103,11 @@ def test_bad_value_says_the_rule(text, message):
         parse_spec(text)
 
 
-def test_missing_file_is_bad_input(tmp_path):
+def test_missing_file_is_bad_input_and_a_path_may_be_a_text(tmp_path):
     with pytest.raises(InputError, match="No such file"):
-        read_spec(tmp_path / "nothing.toml")
+        read_spec(str(tmp_path / "nothing.toml"))
+    (tmp_path / "sweep.toml").write_text(SWEEP)
+    assert read_spec(str(tmp_path / "sweep.toml")) == parse_spec(SWEEP)
 
 
 def test_recipes_that_the_example_shows_as_comments_are_valid_too():
@@ -219,6 +238,12 @@ def test_sweep_of_a_report_or_a_run_is_read_as_its_file(tmp_path):
     spec = read_spec(tmp_path / "a.toml")
     (tmp_path / "again.json").write_text(spec.model_dump_json(indent=1))
     assert read_spec(tmp_path / "again.json") == spec
+
+
+@pytest.mark.timeout(20)
+def test_label_of_many_spaces_is_refused_at_once():
+    with pytest.raises(InputError, match="NAME or NAME"):
+        RecipeSpec.parse("fixed" + " " * 100_000 + "!")
 
 
 @pytest.mark.parametrize(

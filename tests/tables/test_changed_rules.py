@@ -51,6 +51,21 @@ def test_unknown_recipe_with_two_rates_of_a_cell_is_named(tmp_path):
     assert "recipe 'theirs': 1 of 1 cells have several learning rates" in line
 
 
+def test_changed_code_of_a_recipe_and_changed_images_are_named(tmp_path):
+    theirs = RecipeSpec(name="theirs")
+    write_records(
+        tmp_path,
+        "worker",
+        make_record(seed=1, recipe=theirs, recipe_code="a", data_digest="c"),
+        make_record(seed=2, recipe=theirs, recipe_code="b", data_digest="c"),
+        make_record(seed=3, recipe=theirs, data_digest="d"),
+        make_record(seed=4, trial={"split": "valid"}, recipe_code="a", data_digest="e"),
+    )
+    code, images = collect(tmp_path).changed_rules
+    assert code.startswith("recipe 'theirs': the code of its package changed during the run (2 v")
+    assert images.startswith("data set digits (split full): its images changed during the run (2 v")
+
+
 @pytest.mark.parametrize(
     ("recipe", "trained"),
     [

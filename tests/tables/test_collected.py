@@ -11,7 +11,7 @@ from made_records import make_record, make_run, write_records
 from support import PROJECT
 
 from rebench.cli import main
-from rebench.tables import collected, open_any
+from rebench.tables import collected, collecting, open_any
 from rebench.tables.collected import current
 from rebench.tables.collecting import collect
 
@@ -108,6 +108,26 @@ def test_after_any_change_of_records_or_tables_a_run_is_collected_anew(run, tmp_
     other = collect(tmp_path / "other")
     for table in (other.results, other.curves):
         assert (run / table.name).read_bytes() == table.read_bytes()
+
+
+def test_table_of_a_collection_that_ran_at_once_does_not_count_as_current(tmp_path, monkeypatch):
+    write_records(tmp_path, "w", make_record(seed=1))
+    older = collect(tmp_path).curves.read_bytes()
+    write_records(tmp_path, "w", make_record(seed=2))
+    write_table = collecting._write_table
+
+    def write_before_the_other(path, tables, schema):
+        """Write a table; then a collection of the first record alone replaces the curves."""
+        digest = write_table(path, tables, schema)
+        if path.name == "curves.parquet":
+            path.write_bytes(older)
+        return digest
+
+    monkeypatch.setattr(collecting, "_write_table", write_before_the_other)
+    collect(tmp_path)
+    monkeypatch.undo()
+    assert current(tmp_path) is None
+    assert pd.read_parquet(collect(tmp_path).curves)["trial_id"].nunique() == 2
 
 
 def test_a_damaged_table_is_made_anew(run):
