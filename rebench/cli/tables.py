@@ -110,8 +110,12 @@ def ingest(
     from rebench.nats.ingest import ingest as ingest_files
     from rebench.nats.ingest import ingest_surface
     from rebench.tables.foreign import Naming
+    from rebench.tables.layout import curves_path
+    from rebench.tables.longfile import TEXTS
 
     options.refuse_existing(out, force)
+    if curves and surface is None and source.suffix not in (*TEXTS, ".parquet"):
+        options.refuse_existing(curves_path(out), force)
     renamed = columns is not None or dataset is not None or split is not None
     if surface is not None:
         if jobs is not None or epochs is not None or not curves or fractions or renamed:
@@ -202,9 +206,11 @@ def release(
 
     Example: rebench table release runs/mine --out my.parquet --title "My cells"
     """
+    from rebench.tables.layout import curves_path
     from rebench.tables.release import release as release_run
 
     options.refuse_existing(out, force)
+    options.refuse_existing(curves_path(out), force)
     made = release_run(run, out, title=title, licence=licence, cite=cite or ())
     row = {"table": out, "trials": made.trials, "sha256 of records": made.records_sha256}
     print_rows([row], as_json=as_json)

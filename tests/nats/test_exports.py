@@ -276,6 +276,71 @@ def test_every_export_says_what_it_is_and_spares_what_is_there(name, generated, 
     assert not list(tmp_path.glob("*.unfinished"))
 
 
+WRITERS = {
+    "nats": export_nats,
+    "nas-bench-201": export_pth,
+    "syne-tune": export_syne_tune,
+    "naslib": export_naslib,
+}
+
+
+@pytest.mark.parametrize("form", WRITERS)
+@pytest.mark.parametrize("name", ["thesis", "run", ".", "..", "file.txt", "link"])
+def test_force_replaces_nothing_but_an_export(form, name, generated, tmp_path, monkeypatch):
+    work = tmp_path / "own" / "work"
+    for folder in ("thesis", "run/results"):
+        (work / folder).mkdir(parents=True)
+        (work / folder / "mine").write_text("mine")
+    (work / "file.txt").write_text("mine")
+    (work / "link").symlink_to("thesis")
+    monkeypatch.chdir(work)
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(InputError, match="exists; give another name, or --force"):
+        WRITERS[form](Choice(published=generated), Path(name))
+    with pytest.raises(InputError, match="is not an unchanged export"):
+        WRITERS[form](Choice(published=generated), Path(name), force=True)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("form", WRITERS)
+def test_an_export_with_another_file_is_not_replaced(form, generated, tmp_path):
+    out = tmp_path / "out"
+    choice = Choice(published=generated)
+    WRITERS[form](choice, out)
+    WRITERS[form](choice, out, force=True)
+    own = out / "notes.txt" if out.is_dir() else out
+    own.write_text("mine")
+    with pytest.raises(InputError, match=r"is not an unchanged export.*out\.about\.json"):
+        WRITERS[form](choice, out, force=True)
+    assert own.read_text() == "mine"
+
+
+def test_a_file_that_appears_during_an_export_is_kept(generated, tmp_path):
+    out = tmp_path / "out"
+    with pytest.raises(InputError, match="exists"):
+        export_nats(Choice(published=generated), out, on_progress=lambda _: out.write_text("mine"))
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    assert out.read_text() == "mine"
+
+
+def test_files_next_to_an_export_are_kept(generated, tmp_path):
+    (tmp_path / "out.unfinished").mkdir()
+    (tmp_path / "out.unfinished" / "mine").write_text("mine")
+    export_nats(Choice(published=generated), tmp_path / "out")
+    assert (tmp_path / "out.unfinished" / "mine").read_text() == "mine"
+    (tmp_path / "other.about.json").write_text('{"mine": 1}')
+    with pytest.raises(InputError, match="does not describe an export"):
+        export_nats(Choice(published=generated), tmp_path / "other", force=True)
+    assert (tmp_path / "other.about.json").read_text() == '{"mine": 1}'
+
+
+def test_command_of_an_export_into_this_folder_is_refused(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    command = ["export", "naslib", "nb201", "--out", ".", "--force"]
+    assert main(command) == 2
+    assert "is not an unchanged export" in capsys.readouterr().err
+
+
 def _inside(out: Path) -> str:
     """Return the marker that an export carries, as text."""
     if out.suffix == ".pbz2":
