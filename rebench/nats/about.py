@@ -132,5 +132,5 @@ def _about(choice: Choice, made: Exported, form: str) -> dict[str, object]:
         ],
         "values": [f"{key}" for key in sorted(choice.keys)],
         "missing": {"cells": made.missing, "curves": not choice.has_curves},
-        "notes": list(made.notes),
+        "notes": [*choice.replaced, *made.notes],
     }

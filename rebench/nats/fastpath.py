@@ -89,26 +89,15 @@ class Values:
     def is_plain(self, split: str) -> NDArray[np.bool_]:
         """Return the cells for which `mean_accuracy` and the costs are the package's answers.
 
-        The package raises an error if a trial lacks the split, or if it lacks the times of this
-        split but has those of another split. If the costs of trials differ, the package uses a
-        special rule.
+        The package raises an error if a trial lacks the split. If the costs of trials differ, the
+        package uses a special rule.
         """
         group = self._groups.get(split)
         if group is None:
             means = [held for held in self._of_means.values() if held.key.split == split]
             nowhere = np.zeros(len(self._any.present), dtype=bool)
             return (means[0].n > 0) & self._costs_agree if means else nowhere
-        plain: NDArray[np.bool_] = (group.n == self.n) & self._costs_agree
-        if split == "train":
-            return plain
-        timed = [
-            (g.present & ~np.isnan(g.column("seconds"))).any(axis=1)
-            for name, g in self._groups.items()
-            if name != "train"
-        ]
-        own = (~group.present | ~np.isnan(group.column("seconds"))).all(axis=1)
-        plain &= own | ~np.any(timed, axis=0)
-        return plain
+        return (group.n == self.n) & self._costs_agree
 
     def more_info(
         self, index: int, is_random: bool | int, comment: str | None

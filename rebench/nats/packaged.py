@@ -43,7 +43,7 @@ def package_results(index: int, choice: Choice) -> dict[str, Any]:
             if table is None:
                 continue
             if table.name not in curves:
-                curves[table.name] = table.curves(index) if table.has_curves else {}
+                curves[table.name] = choice.curves(index, table)
             results = packaged.setdefault(str(epochs), ArchResults(index, arch))
             trials = _trials(table, index, arch, (dataset, epochs), curves[table.name])
             for seed, trial in sorted(trials.items()):
@@ -134,7 +134,7 @@ def _fill(trial: Any, key: Key, values: Floats, curve: CurveArrays | None) -> No
 
 
 def _fill_absent(trial: Any, dataset: str, epochs: int) -> None:
-    """Fill the required metrics that the table does not have with NaN."""
+    """Fill the required metrics and times that the table does not have with NaN."""
     if not trial.train_acc1es:
         trial.update_train_info({epochs - 1: math.nan}, None, {epochs - 1: math.nan}, None)
     for split in _REQUIRED.get(dataset, _REQUIRED_OF_OTHERS):
@@ -142,8 +142,10 @@ def _fill_absent(trial: Any, dataset: str, epochs: int) -> None:
             names = _epoch_names(split, epochs)
             trial.eval_names.append(split)
             trial.eval_acc1es[names[-1]] = trial.eval_losses[names[-1]] = math.nan
-            if trial.eval_times:
-                trial.eval_times.update(dict.fromkeys(names, math.nan))
+    if trial.eval_times:  # the package's code then reads the times of every split
+        for split in trial.eval_names:
+            for name in _epoch_names(split, epochs):
+                trial.eval_times.setdefault(name, math.nan)
 
 
 @functools.cache
