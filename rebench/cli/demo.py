@@ -19,7 +19,7 @@ from typing import Annotated, Final
 import typer
 
 from rebench.cli.output import progress, say
-from rebench.errors import RebenchError
+from rebench.errors import InputError, RebenchError
 
 __all__ = ["CELLS", "demo"]
 
@@ -67,6 +67,10 @@ def demo(
     spec_file, folder = out / "sweep.toml", out / "run"
     chosen = [CELLS[round(at)] for at in np.linspace(0, len(CELLS) - 1, cells)]
     template = Template(Path(__file__).with_name("demo.toml").read_text("utf-8"))
+    begins = template.template.partition("$")[0]
+    kept = spec_file.read_text("utf-8", "replace") if spec_file.is_file() else ""
+    if any(out.iterdir()) and not kept.startswith(begins):
+        raise InputError(f"{out} contains other files; give --out a new folder")
     spec_file.write_text(template.substitute(n=cells, cells=chosen, epochs=epochs))
     _train(spec_file, folder, trainings)
     asked = study(read_rows(folder), Choices(draws=draws), name=folder)

@@ -202,7 +202,8 @@ def report(
     path = Path(table)
     beside = path / "report" if path.is_dir() else path.with_name(f"{path.stem}-report")
     folder = out or beside
-    options.refuse_existing(folder / "report.html", force)
+    for name in ("report.html", "report.md", "figures"):
+        options.refuse_existing(folder / name, force)
     keep_freed_memory()
     with progress("Comparing and drawing"):
         written = write_report(_study(table, chosen), folder)

@@ -110,8 +110,12 @@ def ingest(
     from rebench.nats.ingest import ingest as ingest_files
     from rebench.nats.ingest import ingest_surface
     from rebench.tables.foreign import Naming
+    from rebench.tables.layout import curves_path
+    from rebench.tables.longfile import TEXTS
 
     options.refuse_existing(out, force)
+    if curves and surface is None and source.suffix not in (*TEXTS, ".parquet"):
+        options.refuse_existing(curves_path(out), force)
     renamed = columns is not None or dataset is not None or split is not None
     if surface is not None:
         if jobs is not None or epochs is not None or not curves or fractions or renamed:
@@ -194,9 +198,11 @@ def release(
 
     Example: rebench table release runs/mine --out my.parquet --title "My cells"
     """
+    from rebench.tables.layout import curves_path
     from rebench.tables.release import release as release_run
 
     options.refuse_existing(out, force)
+    options.refuse_existing(curves_path(out), force)
     made = release_run(run, out, title=title, licence=licence, cite=cite or ())
     row = {"table": out, "trials": made.trials, "sha256 of records": made.records_sha256}
     print_rows([row], as_json=as_json)
@@ -246,10 +252,8 @@ _OF_OTHERS: Final = ("nats", "nas-bench-201", "syne-tune", "naslib")
 # Options of `export` that only some formats use, and these formats.
 _USED_BY: Final[dict[str, tuple[str, ...]]] = {
     "published": _OF_OTHERS,
-    "for_search": _OF_OTHERS,
     "dataset_as": _OF_OTHERS,
     "epochs": ("syne-tune", "naslib"),
-    "impute": ("syne-tune",),
     "cell": ("weights",),
     "seed": ("weights",),
 }
@@ -279,22 +283,6 @@ def export(
             min=1, help="For syne-tune and naslib: number of epochs (default: the largest)."
         ),
     ] = None,
-    impute: Annotated[
-        bool,
-        typer.Option(
-            "--impute",
-            help="For syne-tune: fill missing seeds of a cell with the mean of its others.",
-        ),
-    ] = False,
-    for_search: Annotated[
-        bool,
-        typer.Option(
-            "--for-search",
-            help="Fill gaps for search scripts. Test accuracies replace missing validation "
-            "accuracies. Times of nb201 replace missing training times. The longest training "
-            "replaces missing trainings of 12 or 200 epochs. OUT.about.json lists what was filled.",
-        ),
-    ] = False,
     dataset_as: Annotated[
         list[str] | None,
         typer.Option(
@@ -310,7 +298,9 @@ def export(
 ) -> None:
     """Write a table in the format of another program.
 
-    With --published, accuracies of cells that TABLE lacks are taken from the published table.
+    With --published, accuracies of cells that TABLE lacks are taken from the published table. For
+    nats, nas-bench-201, syne-tune and naslib, values that searches need and TABLE lacks are
+    replaced. OUT.about.json lists the replacements.
 
     Example: rebench export nats runs/my-sweep@topology --out re-trained
     """
@@ -331,24 +321,22 @@ def export(
     from rebench.nats.choice import Choice
     from rebench.nats.export import export_nats, export_pth
     from rebench.nats.naslib import export_naslib
-    from rebench.nats.searchable import for_search as completed
     from rebench.nats.searchable import renamed
     from rebench.nats.synetune import export_syne_tune
     from rebench.tables import open_table
-    from rebench.tables.whole_space import whole_space
 
     writers: dict[str, Callable[..., Any]] = {
         "nats": functools.partial(export_nats, one_file=out.name.endswith(".pickle.pbz2")),
         "nas-bench-201": export_pth,
-        "syne-tune": functools.partial(export_syne_tune, epochs=epochs, impute=impute),
+        "syne-tune": functools.partial(export_syne_tune, epochs=epochs),
         "naslib": functools.partial(export_naslib, epochs=epochs),
     }
-    complete = completed if for_search else lambda given: given
     names = dict(map(_ours_and_theirs, dataset_as or ()))
-    own = whole_space(open_table(table, recipe=recipe))
-    opened = complete(renamed(own, names) if names else own)
+    opened = open_table(table, recipe=recipe)
+    if names:
+        opened = renamed(opened, names)
     if published is not None:
-        choice = Choice(published=complete(whole_space(open_table(published))), retrained=opened)
+        choice = Choice(published=open_table(published), retrained=opened)
     elif opened.origin == "retrained":
         choice = Choice(retrained=opened)
     else:
@@ -359,7 +347,7 @@ def export(
         )
     row = {"out": made.path, "cells": made.cells, "missing": made.missing}
     print_rows([row], as_json=as_json)
-    for note in made.notes:
+    for note in (*choice.replaced, *made.notes):
         warn(note)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,14 +28,12 @@ from rebench.nats.fastpath import Values
 from rebench.nats.packaged import package_results
 from rebench.tables.opening import open_table
 from rebench.tables.table import Table
-from rebench.tables.whole_space import whole_space
 
 __all__ = ["NotHeldError", "ReBench", "create"]
 
 _package_results: Final = functools.lru_cache(maxsize=64)(package_results)
 _values: Final = functools.lru_cache(maxsize=64)(Values)
 _SIMULATED: Final = ("cifar10", "cifar100", "ImageNet16-120")
-_SUBSTITUTES: Final = "; ReBench(..., for_search=True) takes other values in their place"
 _COMMENT: Final = (
     "In this dict, train-loss/accuracy/time is the metric on the {trained} of CIFAR-10. The "
     "test-loss/accuracy/time is the performance of the CIFAR-10 test set after training on the "
@@ -98,14 +96,15 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
 
     If the run has a record, its values are returned, otherwise the published values; see
     `source_of`. A table with a run of each network with a path answers for cells that it lacks
-    with the runs of an equal cell (`rebench.tables.whole_space`).
+    with the runs of an equal cell (`rebench.tables.whole_space`), or with the accuracy of chance
+    for cells without a path (`rebench.nats.searchable.with_chance`). Values that search scripts
+    need and that no table has are replaced (`rebench.nats.searchable.for_search`); `filename`
+    lists the replacements.
 
     Args:
         published: the benchmark: a table, its path, or the name of a released table (`nb201`).
         retrained: a run: a table, its folder or its ``results.parquet``; ``@RECIPE`` may follow.
         recipe: recipe to take from a run with several recipes.
-        for_search: whether to replace values that the tables lack and search scripts need, as
-            `rebench.nats.searchable.for_search` does; `filename` lists the replacements.
         dataset_as: other names of the run's data sets (or of the only table's), such as
             ``{"cifar10-jpeg16": "cifar10"}`` for scripts that know the benchmark's names only.
         verbose: print every call, as the package does.
@@ -118,7 +117,6 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
         retrained: Table | str | Path | None = None,
         *,
         recipe: str | None = None,
-        for_search: bool = False,
         dataset_as: Mapping[str, str] | None = None,
         verbose: bool = False,
     ) -> None:
@@ -126,9 +124,6 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
         opened = list(given)
         if dataset_as and (own := opened[1] or opened[0]):
             opened[1 if opened[1] else 0] = searchable.renamed(own, dataset_as)
-        self._hint = "" if for_search else _SUBSTITUTES
-        if for_search:
-            opened = [table and searchable.for_search(table) for table in opened]
         self._choice = Choice(published=opened[0], retrained=opened[1])
         empty: dict[str, Any] = {"meta_archs": [], "arch2infos": {}, "evaluated_indexes": []}
         super().__init__(empty, fast_mode=False, verbose=False)
@@ -136,8 +131,7 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
         self.verbose = verbose
         self.filename = " and ".join(
             own.full_name + table.name.removeprefix(own.name)  # and its replacements
-            for own, table in zip(reversed(given), reversed(opened), strict=True)
-            if own and table
+            for own, table in zip(filter(None, reversed(given)), self._choice.tables, strict=True)
         )
         self.arch2infos_dict = _Results(self._choice)
         self._avaliable_hps = {str(epochs) for epochs in self._choice.epochs}
@@ -210,7 +204,7 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
         if iepoch in (None, values.epochs - 1):
             if not self.verbose or not values.has_training:
                 answer = values.more_info(number, is_random, _comment(dataset, hp))
-        elif iepoch < values.epochs and not values.table.has_curves:
+        elif 0 <= iepoch < values.epochs and not values.table.has_curves:
             raise NotHeldError(
                 f"iepoch asks for a curve, and {values.table.name} has no file of curves; ingest "
                 f"the benchmark with curves, or keep a run's curves.parquet next to its results"
@@ -218,7 +212,11 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
         if answer is None:
             with self._naming_what_is_held(dataset, hp):
                 given = super().get_more_info(index, dataset, iepoch, hp, is_random)
-            answer = {name: value for name, value in given.items() if not values.lacks(name)}
+            answer = {}
+            for name, value in given.items():
+                unknown_time = name.endswith("-time") and value != value
+                if not values.lacks(name):
+                    answer[name] = None if unknown_time else value
         if is_random is False and iepoch is None:
             answer |= values.means_info(number)
         return _Info(answer, f"{values.table.name} has no {{name}} of {dataset} with hp {hp!r}")
@@ -248,18 +246,15 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
                 f"`rebench search run` draws from them"
             )
         trained = "cifar10-valid" if dataset == "cifar10" else dataset
-        try:
-            info = self.get_more_info(index, trained, iepoch, hp)
-            if "valid-accuracy" in info or "valtest-accuracy" not in info:
-                accuracy, evaluated = info["valid-accuracy"], info["valid-per-time"]
-            else:
-                accuracy = info["valtest-accuracy"]
-                evaluated = self.get_more_info(index, dataset, None, hp)["valid-per-time"]
-            trained_seconds = info["train-all-time"]
-        except KeyError as error:
-            raise type(error)(f"{error.args[0]}{self._hint}") from error
+        info = self.get_more_info(index, trained, iepoch, hp)
+        if "valid-accuracy" in info or "valtest-accuracy" not in info:
+            accuracy, evaluated = info["valid-accuracy"], info["valid-per-time"]
+        else:
+            accuracy = info["valtest-accuracy"]
+            evaluated = self.get_more_info(index, dataset, None, hp)["valid-per-time"]
+        trained_seconds = info["train-all-time"]
         if trained_seconds is None:
-            raise NotHeldError(f"{self.filename} has no train-all-time of {trained}{self._hint}")
+            raise NotHeldError(f"{self.filename} has no train-all-time of {trained}")
         # The time of a run's training includes its evaluations, so they add nothing.
         seconds = trained_seconds + (evaluated or 0.0)
         if account_time:
@@ -269,11 +264,35 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
 
     def get_cost_info(self, index: int, dataset: str, hp: int | str = "12") -> dict[str, Any]:
         """Return MFLOPs, millions of parameters, latency and times (s) by the package's keys."""
-        values = self._find(index, dataset, hp) if isinstance(index, int) else None
+        # True is cell 1, as in the package.
+        values = (
+            self._find(int(index), dataset, hp) if isinstance(index, int | np.integer) else None
+        )
         if values is not None and not self.verbose:
-            return values.cost_info(index)
+            return values.cost_info(int(index))
         with self._naming_what_is_held(dataset, hp):
             return super().get_cost_info(index, dataset, hp)
+
+    def query_meta_info_by_index(self, arch_index: int, hp: int | str = "12") -> Any:
+        """Return the package's object of a cell, newly made, as the package returns a copy."""
+        if arch_index in self.arch2infos_dict and not self.verbose:
+            made = package_results(int(arch_index), self._choice, hp=str(hp))
+            if made:
+                return made[str(hp)]
+        return super().query_meta_info_by_index(arch_index, hp)
+
+    def _query_info_str_by_arch(
+        self, arch: Any, hp: str = "12", print_information: Callable[..., list[str]] | None = None
+    ) -> str | None:
+        if print_information is not None and hp in self._avaliable_hps and not self.verbose:
+            index = self.query_index_by_arch(arch)
+            if index in self.arch2infos_dict:
+                # The text contains no time.
+                made = package_results(int(index), self._choice, hp=hp, only_end=True)
+                if made:
+                    return "\n".join(print_information(made[hp], f"arch-index={index}"))
+        text: str | None = super()._query_info_str_by_arch(arch, hp, print_information)
+        return text
 
     def find_best(
         self,
@@ -362,7 +381,6 @@ def create(
     fast_mode: bool = False,  # noqa: ARG001 - the package's signature
     verbose: bool = True,
     *,
-    for_search: bool = False,
     dataset_as: Mapping[str, str] | None = None,
 ) -> ReBench:
     """Open a table as ``nats_bench.create`` opens the benchmark.
@@ -372,20 +390,19 @@ def create(
         search_space: ``tss`` or ``topology``; no other.
         fast_mode: accepted and not needed.
         verbose: print every call, as the package does.
-        for_search: as for `ReBench`.
         dataset_as: as for `ReBench`.
     """
     if search_space not in ("tss", "topology"):
         raise InputError(f"search_space must be 'tss' or 'topology', got {search_space!r}")
     table = open_table(file_path_or_dict)
     tables = (None, table) if table.origin == "retrained" else (table, None)
-    return ReBench(*tables, for_search=for_search, dataset_as=dataset_as, verbose=verbose)
+    return ReBench(*tables, dataset_as=dataset_as, verbose=verbose)
 
 
 def _opened(table: Table | str | Path | None, recipe: str | None = None) -> Table | None:
     if table is None:
         return None
-    return whole_space(table if isinstance(table, Table) else open_table(table, recipe=recipe))
+    return table if isinstance(table, Table) else open_table(table, recipe=recipe)
 
 
 @functools.cache

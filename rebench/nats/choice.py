@@ -1,4 +1,8 @@
-"""Choice of the table for each cell: re-trained if it has a record, otherwise published."""
+"""Choice of the table for each cell: re-trained if it has a record, otherwise published.
+
+Search scripts ask for values that many tables lack; a choice replaces these
+(`rebench.nats.searchable`).
+"""
 
 from __future__ import annotations
 
@@ -10,8 +14,10 @@ from numpy.typing import NDArray
 from cells import SPACE_SIZE
 from rebench.arguments import checked
 from rebench.errors import InputError
-from rebench.tables.layout import Key
+from rebench.nats.searchable import for_search, with_chance
+from rebench.tables.layout import CurveArrays, Key
 from rebench.tables.table import Table
+from rebench.tables.whole_space import whole_space
 
 __all__ = ["Choice"]
 
@@ -26,11 +32,26 @@ class Choice:
 
     @checked
     def __init__(self, *, published: Table | None = None, retrained: Table | None = None) -> None:
-        self.tables = tuple(table for table in (retrained, published) if table is not None)
-        if not self.tables:
+        given = [table for table in (retrained, published) if table is not None]
+        if not given:
             raise InputError("give a published table, a re-trained one, or both; got none")
         if published is not None and retrained is not None:
             _check_same_network(retrained)
+        # The lengths of the trainings of the tables, without those that replace others.
+        self.trained_epochs = sorted({key.epochs for table in given for key in table.keys})
+        whole = [whole_space(table) for table in given]
+        # The last table answers where the other has no value.
+        whole[-1], self._chance_cells = with_chance(whole[-1])
+        tables = []
+        for table in whole:
+            elsewhere = {key for other in whole if other is not table for key in other.keys}
+            tables.append(for_search(table, elsewhere))
+        self.tables: tuple[Table, ...] = tuple(tables)
+        self.replaced = tuple(
+            f"replaced values: {table.name}"
+            for table, own in zip(tables, given, strict=True)
+            if table.name != own.name
+        )
 
     @functools.cached_property
     def keys(self) -> tuple[Key, ...]:
@@ -74,6 +95,23 @@ class Choice:
         """Return the table that answers for a cell, or None."""
         place = int(self.which(dataset, epochs)[index])
         return self.tables[place] if place >= 0 else None
+
+    def curves(self, index: int, table: Table) -> dict[tuple[Key, int], CurveArrays]:
+        """Return the curves of a cell in a table; they are constant for a cell without a path."""
+        if not table.has_curves:
+            return {}
+        curves = table.curves(index)
+        if index in self._chance_cells:
+            for key in table.run_keys:
+                group = table.group(*key)
+                losses = group.by_seed("loss", index)
+                for seed, accuracy in group.by_seed("accuracy", index).items():
+                    curves[key, seed] = CurveArrays(
+                        accuracy=np.full(key.epochs, accuracy),
+                        loss=np.full(key.epochs, losses[seed]),
+                        seconds=None,
+                    )
+        return curves
 
 
 def _check_same_network(retrained: Table) -> None:

@@ -15,7 +15,6 @@ from nats_bench.api_utils import ArchResults
 
 from cells import SPACE_SIZE, Cell
 from rebench.arguments import checked
-from rebench.errors import InputError
 from rebench.machine import cores
 from rebench.nats.about import Exported, OnProgress, marker, written
 from rebench.nats.choice import Choice
@@ -82,25 +81,14 @@ def export_pth(
 ) -> Exported:
     """Write the file that ``nas_201_api.NASBench201API(out)`` opens.
 
-    The file has trainings of 12 and of 200 epochs. If the tables do not have one of them, it is in
-    the file without trials. Trainings of other lengths are omitted.
+    The file has trainings of 12 and of 200 epochs. Trainings of other lengths are omitted.
     """
     carried = {int(hp) for hp in _TRAININGS.values()}
     other = " and ".join(map(str, sorted(set(choice.epochs) - carried)))
-    if carried.isdisjoint(choice.epochs):
-        raise InputError(
-            f"a .pth file has trainings of 12 and of 200 epochs, and the tables have {other}: "
-            f"nothing is written. --for-search puts the longest training in their place; "
-            f"`rebench export nats` writes any"
-        )
-    lacking = [name for name, hp in _TRAININGS.items() if int(hp) not in choice.epochs]
-    notes = (
-        _LATENCY,
-        *(f"'{name}' has no trials: the tables have none of {_TRAININGS[name]} epochs"
-          for name in lacking),
-        *([f"trainings of {other} epochs are omitted"] if other else []),
-    )  # fmt: skip
-    made = Exported(path=out, cells=len(choice.cells), notes=notes)
+    notes = [_LATENCY]
+    if other:
+        notes.append(f"trainings of {other} epochs are omitted")
+    made = Exported(path=out, cells=len(choice.cells), notes=tuple(notes))
     with (
         written(choice, made, "NAS-Bench-201, .pth", force=force) as unfinished,
         unfinished.open("wb") as stream,

@@ -1,6 +1,6 @@
 """The most frequent answers of the package, computed from the arrays of a table.
 
-Every number is computed as the package computes it, in the same order, so it is equal to the bit.
+Every number is computed as the package computes it, in the same order.
 """
 
 from __future__ import annotations
@@ -89,26 +89,15 @@ class Values:
     def is_plain(self, split: str) -> NDArray[np.bool_]:
         """Return the cells for which `mean_accuracy` and the costs are the package's answers.
 
-        The package raises an error if a trial lacks the split, or if it lacks the times of this
-        split but has those of another split. If the costs of trials differ, the package uses a
-        special rule.
+        The package raises an error if a trial lacks the split. If the costs of trials differ, the
+        package uses a special rule.
         """
         group = self._groups.get(split)
         if group is None:
             means = [held for held in self._of_means.values() if held.key.split == split]
             nowhere = np.zeros(len(self._any.present), dtype=bool)
             return (means[0].n > 0) & self._costs_agree if means else nowhere
-        plain: NDArray[np.bool_] = (group.n == self.n) & self._costs_agree
-        if split == "train":
-            return plain
-        timed = [
-            (g.present & ~np.isnan(g.column("seconds"))).any(axis=1)
-            for name, g in self._groups.items()
-            if name != "train"
-        ]
-        own = (~group.present | ~np.isnan(group.column("seconds"))).all(axis=1)
-        plain &= own | ~np.any(timed, axis=0)
-        return plain
+        return (group.n == self.n) & self._costs_agree
 
     def more_info(
         self, index: int, is_random: bool | int, comment: str | None
@@ -127,7 +116,8 @@ class Values:
         chosen = seeds if is_random is False else [is_random]
         info: dict[str, Any] = {}
         for word, group in self._trials.items():
-            held = [group.by_seed(name, index) for name in ("loss", "accuracy", "seconds")]
+            held = [group.by_seed(name, index) for name in ("loss", "accuracy")]
+            held.append(self._times(group, index))
             kept = [[values[seed] for seed in chosen if seed in values] for values in held]
             if not kept[0]:
                 continue
@@ -142,6 +132,15 @@ class Values:
             if comment is not None and "comment" not in info:
                 info["comment"] = comment  # after training, before evaluations
         return info or None
+
+    def _times(self, group: Group, index: int) -> dict[int, float]:
+        """Return the time of all epochs of each trial, added as the package adds equal epochs."""
+        seconds = group.by_seed("seconds", index)
+        for seed, epoch in group.by_seed("epoch_seconds", index).items():
+            total = sum([epoch] * self.epochs)
+            if math.isclose(total, seconds[seed], rel_tol=1e-9):
+                seconds[seed] = total
+        return seconds
 
     def means_info(self, index: int) -> dict[str, Any]:
         """Return the metrics of the splits that have only means over seeds."""
@@ -169,7 +168,7 @@ class Values:
             "latency": None if math.isnan(latency) else latency,
         }
         for split, group in self._groups.items():
-            totals = group.column("seconds")[index][group.present[index]].tolist()
+            totals = list(self._times(group, index).values())
             per_epoch = [total / self.epochs for total in totals]
             known = bool(totals) and not math.isnan(totals[0])
             info[f"T-{split}@epoch"] = sum(per_epoch) / len(totals) if known else None

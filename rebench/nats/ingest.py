@@ -6,9 +6,10 @@ the output until all are finished, so that an interrupted ingest can resume.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import itertools
-import shutil
+import re
 import stat
 import tarfile
 from collections.abc import Callable, Iterator
@@ -38,6 +39,8 @@ __all__ = ["Ingested", "ingest", "ingest_surface", "ingested"]
 
 _PART_CELLS: Final = 64
 _FORMAT: Final = "2"
+# Names of finished and of interrupted parts.
+_PART_FILE: Final = re.compile(r"\.?[0-9a-f]{64}\.(curves\.)?parquet(\..*)?")
 _SHOWN_PROBLEMS: Final = 5
 _SURFACES: Final = {"nas-hpo-bench-ii": read_nas_hpo_bench, "jahs-bench-201": read_jahs}
 
@@ -162,7 +165,7 @@ def ingest(
         read = (ParquetFile(part.curves).read() for part in parts if part.curves is not None)
         write_parquet(curves_path(out), read, pa.schema(BENCHMARK_CURVES))
     write_table(out, rows, name=source.name.removesuffix(".tar"), origin="published")
-    shutil.rmtree(work)
+    _remove_parts(work)
     return ingested(out, rows, curves_path(out) if curves else None)
 
 
@@ -243,6 +246,14 @@ def _parts(members: dict[int, _Member], work: Path, *, curves: bool) -> Iterator
         told = (_FORMAT, [(index, m.name, m.size, m.modified_ns) for index, m in held])
         rows = work / f"{hashlib.sha256(repr(told).encode()).hexdigest()}.parquet"
         yield _Part(held, rows, curves_path(rows) if curves else None)
+
+
+def _remove_parts(work: Path) -> None:
+    for path in work.iterdir():
+        if _PART_FILE.fullmatch(path.name):
+            path.unlink()
+    with contextlib.suppress(OSError):  # the folder contains other files
+        work.rmdir()
 
 
 def _read_parts(parts: list[_Part], jobs: int, on_progress: Callable[[int], None]) -> list[str]:

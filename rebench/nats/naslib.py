@@ -45,7 +45,7 @@ def export_naslib(
     an epoch, a loss or a training metric that the tables do not have is NaN; an unknown latency or
     training time is None. `epochs` is the length of the trainings, by default the longest length.
     """
-    epochs = epochs or max(choice.epochs)
+    epochs = epochs or max(choice.trained_epochs)
     other = sorted(set(choice.datasets) - set(BENCHMARK))
     if other:
         raise InputError(
@@ -53,11 +53,8 @@ def export_naslib(
             f"these in its place, such as --dataset-as {other[0]}=cifar10-valid"
         )
     held = [name for name in _FILES if (choice.which(name, epochs) >= 0).any()]
-    if not held:
-        raise MissingDataError(
-            f"the tables have none of {', '.join(_FILES)} at {epochs} epochs; --for-search makes "
-            "cifar10-valid of CIFAR-10's test accuracies"
-        )
+    if not held or epochs not in choice.trained_epochs:
+        raise MissingDataError(f"the tables have none of {', '.join(_FILES)} at {epochs} epochs")
     files = np.sum([choice.which(name, epochs) >= 0 for name in held], axis=0)
     notes = (
         *(
@@ -89,7 +86,7 @@ def _evaluated(choice: Choice, dataset: str, epochs: int) -> str:
 def _metrics(choice: Choice, index: int, dataset: str, epochs: int) -> dict[str, Any]:
     table = choice.table(index, dataset, epochs)
     assert table is not None, "the cell is one that a table answers for"
-    curves = table.curves(index) if table.has_curves else {}
+    curves = choice.curves(index, table)
     found: dict[str, Any] = {}
     for word, split in (("train", "train"), ("eval", _evaluated(choice, dataset, epochs))):
         key = Key(dataset, split, epochs)

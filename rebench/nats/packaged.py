@@ -32,20 +32,32 @@ _REQUIRED_OF_OTHERS: Final = ("x-valid", "x-test")
 _NO_LATENCY: Final = (-1.0,)
 
 
-def package_results(index: int, choice: Choice) -> dict[str, Any]:
-    """Return a cell's ``ArchResults`` by number of epochs, as in ``arch2infos_dict``."""
+def package_results(
+    index: int, choice: Choice, hp: str | None = None, *, only_end: bool = False
+) -> dict[str, Any]:
+    """Return a cell's ``ArchResults`` by number of epochs, as in ``arch2infos_dict``.
+
+    Args:
+        index: the cell.
+        choice: the tables.
+        hp: only this number of epochs.
+        only_end: leave out curves and times, for a call that uses neither.
+    """
     arch = str(Cell.from_index(index))
     packaged: dict[str, Any] = {}
     curves: dict[str, dict[tuple[Key, int], CurveArrays]] = {}
     for epochs in choice.epochs:
+        if hp not in (None, str(epochs)):
+            continue
         for dataset in choice.datasets:
             table = choice.table(index, dataset, epochs)
             if table is None:
                 continue
             if table.name not in curves:
-                curves[table.name] = table.curves(index) if table.has_curves else {}
+                curves[table.name] = {} if only_end else choice.curves(index, table)
             results = packaged.setdefault(str(epochs), ArchResults(index, arch))
-            trials = _trials(table, index, arch, (dataset, epochs), curves[table.name])
+            training = dataset, epochs
+            trials = _trials(table, index, arch, training, curves[table.name], timed=not only_end)
             for seed, trial in sorted(trials.items()):
                 results.update(dataset, seed, trial)
     for results in packaged.values():
@@ -69,6 +81,8 @@ def _trials(
     arch: str,
     training: tuple[str, int],
     curves: dict[tuple[Key, int], CurveArrays],
+    *,
+    timed: bool,
 ) -> dict[int, Any]:
     """Return the trials of one data set and number of epochs, by seed."""
     dataset, epochs = training
@@ -80,6 +94,8 @@ def _trials(
         group = table.group(*key)
         values = np.array([group.column(name)[index] for name in _COLUMNS]).T
         _fill_costs(values[:, _COSTS], dataset, index)
+        if not timed:
+            values[:, _COLUMNS.index("epoch_seconds")] = math.nan
         for place in group.present[index].nonzero()[0].tolist():
             seed = group.seeds[place]
             if seed not in trials:
@@ -134,7 +150,7 @@ def _fill(trial: Any, key: Key, values: Floats, curve: CurveArrays | None) -> No
 
 
 def _fill_absent(trial: Any, dataset: str, epochs: int) -> None:
-    """Fill the required metrics that the table does not have with NaN."""
+    """Fill the required metrics and times that the table does not have with NaN."""
     if not trial.train_acc1es:
         trial.update_train_info({epochs - 1: math.nan}, None, {epochs - 1: math.nan}, None)
     for split in _REQUIRED.get(dataset, _REQUIRED_OF_OTHERS):
@@ -142,8 +158,10 @@ def _fill_absent(trial: Any, dataset: str, epochs: int) -> None:
             names = _epoch_names(split, epochs)
             trial.eval_names.append(split)
             trial.eval_acc1es[names[-1]] = trial.eval_losses[names[-1]] = math.nan
-            if trial.eval_times:
-                trial.eval_times.update(dict.fromkeys(names, math.nan))
+    if trial.eval_times:  # the package's code then reads the times of every split
+        for split in trial.eval_names:
+            for name in _epoch_names(split, epochs):
+                trial.eval_times.setdefault(name, math.nan)
 
 
 @functools.cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, Final
 
@@ -36,35 +37,34 @@ def export_syne_tune(
     out: Path,
     *,
     epochs: int | None = None,
-    impute: bool = False,
     force: bool = False,
     on_progress: OnProgress = lambda _: None,
 ) -> Exported:
     """Write a folder that Syne Tune's ``blackbox_tabular.deserialize`` opens.
 
     The tasks are those of Syne Tune's NAS-Bench-201, and other data sets of the table. The seeds
-    are those of the table. ``metric_valid_error`` is the error on the validation images if the
-    table has it (for CIFAR-10 after training on half of the images, as in the benchmark's
-    searches), otherwise on the test images. With curves, it is the error on the images that the
-    benchmark evaluated after every epoch: for trainings of 12 epochs and for CIFAR-10 the
-    validation images, otherwise the test images. ``metric_test_error`` is the error on the test
-    images (``ori-test``). With curves, every epoch of a training is a fidelity, otherwise only the
-    last epoch. An unknown metric or time is NaN.
+    are those of the table; runs with unknown seeds take the places of seeds that a cell lacks.
+    ``metric_valid_error`` is the error on the validation images if the table has it (for CIFAR-10
+    after training on half of the images, as in the benchmark's searches), otherwise on the test
+    images. With curves, it is the error on the images that the benchmark evaluated after every
+    epoch: for trainings of 12 epochs and for CIFAR-10 the validation images, otherwise the test
+    images. ``metric_test_error`` is the error on the test images (``ori-test``). With curves, every
+    epoch of a training is a fidelity, otherwise only the last epoch. A missing trial has the mean
+    of the cell's other trials, as in Syne Tune's NAS-Bench-201: its optimizers do not run on NaN.
+    An objective that is unknown for all cells of a task is left out.
 
     Args:
         choice: the tables to export.
         out: the folder to write.
         epochs: the length of the trainings; by default, the longest length.
-        impute: whether to fill a missing trial of a cell with the mean of the cell's other trials;
-            otherwise it stays NaN.
         force: replace `out` where it exists.
         on_progress: called with the number of cells that were written since the last call.
     """
-    epochs = epochs or max(choice.epochs)
+    epochs = epochs or max(choice.trained_epochs)
     names = (*_TASKS, *(name for name in choice.datasets if name not in BENCHMARK))
     validated = {name: _validated(choice, name, epochs) for name in names}
     tasks = {name: key for name, key in validated.items() if key is not None}
-    if not tasks:
+    if not tasks or epochs not in choice.trained_epochs:
         raise MissingDataError(f"the tables have none of {', '.join(names)} at {epochs} epochs")
     # The tasks of a blackbox share their configurations.
     cells = np.flatnonzero(
@@ -72,31 +72,34 @@ def export_syne_tune(
     )
     fidelities = np.arange(1, epochs + 1) if choice.has_curves else np.array([epochs])
     groups = [t.group(*key) for t in choice.tables for key in tasks.values() if key in t.keys]
-    seeds = sorted({seed for group in groups for seed in group.seeds})
-    values = np.full(
-        (len(tasks), len(cells), len(seeds), len(fidelities), len(_OBJECTIVES)), np.nan
-    )
+    seeds = sorted({seed for group in groups for seed in group.seeds if seed >= 0})
+    runs = max(len(seeds), *(int(group.n.max()) for group in groups))
+    values = np.full((len(tasks), len(cells), runs, len(fidelities), len(_OBJECTIVES)), np.nan)
     for row, index in enumerate(cells.tolist()):
         for place, key in enumerate(tasks.values()):
             table = choice.table(index, key.dataset, epochs)
             assert table is not None, "the cell is one that a table answers for"
-            _fill(values[place, row], table, index, key, seeds)
+            _fill(values[place, row], choice, table, index, key, seeds)
         on_progress(1)
     absent = int(np.isnan(values[..., -1, 0]).sum())
-    if impute:
-        _impute(values)
+    _impute(values)
+    unknown = np.isnan(values).all(axis=(1, 2, 3)).any(axis=0)
+    left_out = [name for name, lacks in zip(_OBJECTIVES, unknown, strict=True) if lacks]
+    objectives = [name for name in _OBJECTIVES if name not in left_out]
+    values = values[..., ~unknown]
     notes = (
         *(f"{name}: metric_valid_error is of {key.split}, trained on {key.dataset}"
           for name, key in tasks.items()),
-        *([f"{absent} trials are missing; their values are "
-           + ("means over the cell's other trials" if impute else "NaN")] if absent else []),
+        *([f"{absent} trials are missing; their values are means over the cell's other trials"]
+          if absent else []),
+        *([f"the tables do not have {', '.join(left_out)}"] if left_out else []),
         "fidelities are the epochs of one training" if choice.has_curves
         else "the only fidelity is the last epoch",
     )  # fmt: skip
     made = Exported(path=out, cells=len(cells), notes=notes)
     with written(choice, made, "Syne Tune, tabular blackbox", force=force) as unfinished:
         unfinished.mkdir()
-        _write(unfinished, choice, list(tasks), cells, fidelities, values)
+        _write(unfinished, choice, list(tasks), objectives, cells, fidelities, values)
     return made
 
 
@@ -113,18 +116,26 @@ def _validated(choice: Choice, task: str, epochs: int) -> Key | None:
 
 
 def _fill(
-    values: NDArray[np.float64], table: Table, index: int, task: Key, seeds: list[int]
+    values: NDArray[np.float64],
+    choice: Choice,
+    table: Table,
+    index: int,
+    task: Key,
+    seeds: list[int],
 ) -> None:
     """Fill the values of one cell, [seeds, fidelities, objectives]."""
-    curves = table.curves(index) if table.has_curves else {}
-    timed = np.zeros((len(seeds), task.epochs))
+    curves = choice.curves(index, table)
+    timed = np.zeros((len(values), task.epochs))
+    places = _places(table.group(*task).by_seed("accuracy", index), seeds, len(values))
     for error, split in enumerate((task.split, "train", "ori-test")):
         key = task._replace(split=split)
         if key not in table.keys:
             continue
         group = table.group(*key)
         for column in np.flatnonzero(group.present[index]).tolist():
-            seed = seeds.index(group.seeds[column])
+            if group.seeds[column] not in places:
+                continue  # a run without the error of validation
+            seed = places[group.seeds[column]]
             curve = curves.get((key, group.seeds[column]))
             if curve is not None and values.shape[1] == task.epochs:
                 values[seed, :, error] = 1 - curve.accuracy / 100
@@ -142,6 +153,14 @@ def _fill(
     values[:, :, 6], values[:, :, 7] = cost.mflops, cost.params_m
 
 
+def _places(held: Collection[int], seeds: list[int], runs: int) -> dict[int, int]:
+    """Return the place of each run of a cell; unknown seeds take the free places in order."""
+    places = {seed: seeds.index(seed) for seed in held if seed >= 0}
+    free = (place for place in range(runs) if place not in places.values())
+    unknown = sorted((seed for seed in held if seed < 0), reverse=True)
+    return places | dict(zip(unknown, free, strict=False))
+
+
 def _impute(values: NDArray[np.float64]) -> None:
     """Replace errors and times of missing trials by the mean over the cell's other trials."""
     trained = values[..., _TRAINED]
@@ -153,6 +172,7 @@ def _write(
     folder: Path,
     choice: Choice,
     tasks: list[str],
+    objectives: list[str],
     cells: NDArray[np.int64],
     fidelities: NDArray[np.int64],
     values: NDArray[np.float64],
@@ -165,6 +185,9 @@ def _write(
     )
     np.save(folder / "objectives_evaluations.npy", values.astype(np.float32))
     np.save(folder / "fidelities_values.npy", fidelities)
+    elapsed = {}
+    if "elapsed_time" in objectives:
+        elapsed["metric_elapsed_time"] = "metric_elapsed_time"
     operation = _domain("Categorical", categories=list(OP_NAMES))
     contents: dict[str, dict[str, Any]] = {
         "configspace.json": dict.fromkeys(names, operation),
@@ -172,10 +195,10 @@ def _write(
             "hp_epoch": _domain("Integer", lower=1, upper=int(fidelities[-1]) + 1)
         },
         "metadata.json": {
-            "metric_elapsed_time": "metric_elapsed_time",
+            **elapsed,
             "metric_default": "metric_valid_error",
             "time_attr": "hp_epoch",
-            "objectives_names": [f"metric_{name}" for name in _OBJECTIVES],
+            "objectives_names": [f"metric_{name}" for name in objectives],
             "task_names": tasks,
             "rebench": marker(choice),
         },

@@ -88,13 +88,17 @@ class RunCurves:
         return epoch, accuracy, loss
 
     @functools.cached_property
-    def _of_cell(self) -> Mapping[int, list[tuple[str, Key, int]]]:
-        """Trial, key and seed of the rows of each cell."""
-        of_cell: dict[int, list[tuple[str, Key, int]]] = {}
-        names = ["index", "trial_id", *Key._fields, "seed"]
-        columns = (self._rows[name].tolist() for name in names)
-        for index, trial_id, *key, seed in zip(*columns, strict=True):
-            of_cell.setdefault(index, []).append((trial_id, Key(*key), seed))
+    def _of_cell(self) -> Mapping[int, list[tuple[str, str, Key, int]]]:
+        """Trial, split in the file, key and seed of the rows of each cell."""
+        of_cell: dict[int, list[tuple[str, str, Key, int]]] = {}
+        splits = self._rows["split"].astype(object)
+        if "measured_on" in self._rows:  # rows that replace those of another split
+            splits = self._rows["measured_on"].fillna(splits)
+        rows = self._rows.assign(in_file=splits)
+        names = ["index", "trial_id", "in_file", *Key._fields, "seed"]
+        columns = (rows[name].tolist() for name in names)
+        for index, trial_id, in_file, *key, seed in zip(*columns, strict=True):
+            of_cell.setdefault(index, []).append((trial_id, in_file, Key(*key), seed))
         return of_cell
 
     @functools.cached_property
@@ -107,8 +111,8 @@ class RunCurves:
         """Return the curves of one cell by ((data set, split, epochs), seed)."""
         found = {}
         epoch, accuracy, loss = self._values
-        for trial_id, key, seed in self._of_cell.get(index, ()):
-            at = self._places.get((trial_id, key.split))
+        for trial_id, in_file, key, seed in self._of_cell.get(index, ()):
+            at = self._places.get((trial_id, in_file))
             if at is not None:
                 at = at[np.argsort(epoch[at], kind="stable")]
                 found[key, seed] = CurveArrays(accuracy=accuracy[at], loss=loss[at], seconds=None)

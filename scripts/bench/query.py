@@ -154,12 +154,23 @@ def task_api(path: str, kind: str) -> dict[str, float]:
 
     ask()
     cold = time.perf_counter()
+
+    def objects() -> None:
+        for index in range(CELLS):
+            api.query_by_index(index, "cifar100", "200")
+
+    def texts() -> None:
+        for index in range(CELLS):
+            api.query_info_str_by_arch(index, "200")
+
     return {
         "open": opened - start,
         "first": first - start,
         "cold": (cold - opened) / CELLS,
         "warm": seconds(ask, repeats=1) / CELLS,
         "simulate": seconds(simulate, repeats=1) / CELLS,
+        "object": seconds(objects, repeats=1) / CELLS,
+        "text": seconds(texts, repeats=1) / CELLS,
         "imported_mb": imported_mb,
         "memory_mb": memory_mb(),
     }
@@ -209,6 +220,8 @@ def main() -> None:
         (f"get_more_info, a cell's first query ({CELLS} cells)", here["cold"], there["cold"]),
         ("get_more_info again", here["warm"], there["warm"]),
         ("simulate_train_eval again", here["simulate"], there["simulate"]),
+        ("query_by_index again", here["object"], there["object"]),
+        ("query_info_str_by_arch again", here["text"], there["text"]),
         ("ingest: read one cell's file", *reading),
     ):
         compared = {"nats_bench": package * 1e6, "times as fast": package / mine}

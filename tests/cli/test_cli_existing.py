@@ -15,8 +15,6 @@ from rebench.tables import write_table
 COMMANDS = {
     "cells export": ["cells", "export", "--out", "OUT.csv"],
     "export table": ["export", "table", "TABLE", "--out", "OUT.csv"],
-    "export nats": ["export", "nats", "TABLE", "--out", "OUT"],
-    "export naslib": ["export", "naslib", "TABLE", "--out", "OUT"],
     "table ingest": ["table", "ingest", "TABLE", "--out", "OUT.parquet"],
     "sweep new": ["sweep", "new", "--out", "OUT.toml"],
 }
@@ -26,6 +24,14 @@ ONLY_REFUSED = {
         ["search", "compare", "TABLE", "TABLE", "--out", "OUT"], "OUT-rerank.png",
     ),
     "report": (["report", "TABLE", "--out", "OUT"], "OUT/report.html"),
+    "report in Markdown": (["report", "TABLE", "--out", "OUT"], "OUT/report.md"),
+    "figures of a report": (["report", "TABLE", "--out", "OUT"], "OUT/figures"),
+    "curves of an ingest": (
+        ["table", "ingest", "OUT", "--out", "OUT.parquet"], "OUT.curves.parquet",
+    ),
+    "curves of a release": (
+        ["table", "release", "OUT", "--out", "OUT.parquet", "--title", "t"], "OUT.curves.parquet",
+    ),
 }  # fmt: skip
 
 
@@ -49,7 +55,17 @@ def test_a_command_replaces_no_file_without_force(name, table, tmp_path):
     assert "--force" in refusal_of(*command)
     assert out.read_text() == "mine"
     assert main([*command, "--force"]) == 0
-    assert out.is_dir() or out.read_bytes() != b"mine"
+    assert out.read_bytes() != b"mine"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_force_does_not_remove_a_folder(name, table, tmp_path):
+    command = _filled(COMMANDS[name], table, tmp_path)
+    out = next(Path(word) for word in command if "OUT" in word)
+    out.mkdir()
+    (out / "thesis.tex").write_text("mine")
+    assert main([*command, "--force"]) != 0
+    assert [path.name for path in out.iterdir()] == ["thesis.tex"]
 
 
 @pytest.mark.parametrize("name", ONLY_REFUSED)

@@ -66,8 +66,8 @@ JAHS = "jahs-bench-201"
             "the format nats does not use --epochs and --seed: leave them out",
         ),
         (
-            "export weights mini --out x --published nb201 --for-search",
-            "the format weights does not use --published and --for-search: leave them out",
+            "export weights mini --out x --published nb201 --epochs 5",
+            "the format weights does not use --published and --epochs: leave them out",
         ),
         ("rank mini --across recipes --against nb201", "leave --against out"),
         ("rank mini --across datasets", "no two datasets to compare"),

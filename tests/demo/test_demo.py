@@ -62,6 +62,14 @@ def test_a_folder_that_cannot_be_made_is_refused_in_one_line(tmp_path, capsys):
     assert complaint == f"rebench: cannot read or write {tmp_path / 'file'}: File exists"
 
 
+@pytest.mark.parametrize("file", ["sweep.toml", "report.md"])
+def test_folder_with_other_files_is_refused(file, tmp_path, capsys):
+    (tmp_path / file).write_text("mine")
+    assert main(["demo", "--out", str(tmp_path)]) == 2
+    assert "contains other files" in capsys.readouterr().err
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["mine"]
+
+
 def test_cells_of_the_demo_are_ordered_and_of_different_classes():
     measured = open_table("mini@fixed").means().index
     assert set(CELLS) <= set(measured)

@@ -152,6 +152,9 @@ def test_the_real_package_opens_what_was_exported(one_file, tmp_path):
             random.seed(1)
             assert after.simulate_train_eval(index, "cifar100", hp=hp) == expected
         before.reset_time(), after.reset_time()
+    refused = ValueError if one_file else AssertionError  # as the documentation says
+    with pytest.raises(refused, match="Did not find 3" if one_file else "invalid data path"):
+        after.simulate_train_eval(3, "cifar100", hp="200")
     if not one_file:
         again = open_table(ingest(made.path, tmp_path / "again.parquet", jobs=1).path)
         pd.testing.assert_frame_equal(again.frame(), table.frame())

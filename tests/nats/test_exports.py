@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from generated_tables import synthetic_frame
+from nats_bench import create as nats_create
 from nats_bench.api_utils import pickle_load
 from nats_folder import make_folder
 from simulated_tables import synthetic_table
@@ -17,6 +18,7 @@ from simulated_tables import synthetic_table
 from cells import Cell
 from rebench.cli import main
 from rebench.errors import InputError, MissingDataError, StoreError
+from rebench.nats import ReBench
 from rebench.nats.choice import Choice
 from rebench.nats.export import export_nats, export_pth
 from rebench.nats.fastpath import Values
@@ -89,14 +91,14 @@ def test_nas_201_api_opens_the_pth(name, request, tmp_path):
         assert cost["latency"] == (None if latency is None else pytest.approx(latency))
 
 
-def test_a_pth_of_one_training_opens_with_the_other_empty(tmp_path):
+def test_a_pth_of_one_training_has_it_twice(tmp_path):
     nas_201_api = pytest.importorskip("nas_201_api", reason="nas-bench-201 is not installed")
     table = synthetic_table(0, cells=CELLS, epochs=[200])
     made = export_pth(Choice(published=table), tmp_path / "t.pth")
     api = nas_201_api.NASBench201API(str(made.path), verbose=False)
-    assert api.query_by_index(13, hp="12").get_dataset_names() == []
-    assert api.find_best("cifar10", "test", hp="200")[0] == table.best("cifar10").index[0]
-    assert "'less' has no trials" in (tmp_path / "t.pth.about.json").read_text()
+    for hp in ("12", "200"):
+        assert api.find_best("cifar10", "test", hp=hp)[0] == table.best("cifar10").index[0]
+    assert "12 epochs are 200" in (tmp_path / "t.pth.about.json").read_text()
 
 
 @pytest.mark.parametrize("name", ["generated", "ingested"])
@@ -127,9 +129,8 @@ def test_syne_tune_opens_the_blackbox(name, request, tmp_path):
             for place, seed in enumerate(known):
                 answer = box.objective_function(setting, {"hp_epoch": 200}, seed=place)
                 for metric, seeds in (("valid", valid), ("test", tested)):
-                    error = 1 - seeds.get(seed, np.nan) / 100
-                    told = answer[f"metric_{metric}_error"]
-                    assert told == pytest.approx(error, abs=1e-7, nan_ok=True)
+                    error = 1 - seeds.get(seed, np.mean(list(seeds.values()))) / 100
+                    assert answer[f"metric_{metric}_error"] == pytest.approx(error, abs=1e-6)
                 cost = table.cost(index, dataset)
                 assert answer["metric_flops"] == pytest.approx(cost.mflops, rel=1e-6)
             if name == "ingested":
@@ -141,17 +142,38 @@ def test_syne_tune_opens_the_blackbox(name, request, tmp_path):
                 assert answer["metric_valid_error"] == pytest.approx(1 - curve[7] / 100, abs=1e-7)
 
 
-def test_absent_trials_are_imputed_where_it_is_asked_for(ingested, tmp_path):
-    values = {}
-    for impute in (False, True):
-        made = export_syne_tune(Choice(published=ingested), tmp_path / str(impute), impute=impute)
-        values[impute] = np.load(made.path / "objectives_evaluations.npy")[..., -1, 0]
-    absent = np.isnan(values[False])
-    assert absent.any()
-    assert np.isfinite(values[True]).all()
-    row = np.argwhere(absent)[0][:2]
-    mean = np.nanmean(values[False][tuple(row)])
-    assert values[True][tuple(row)][absent[tuple(row)]] == pytest.approx(mean)
+def test_absent_trials_are_means_over_the_cells_other_trials(ingested, tmp_path):
+    made = export_syne_tune(Choice(published=ingested), tmp_path / "out")
+    values = np.load(made.path / "objectives_evaluations.npy")[0, :, :, -1, 0]
+    absent = 0
+    for row, index in enumerate(CELLS):
+        seeds = ingested.seeds(index, "cifar10-valid", "x-valid")
+        mean = np.mean(list(seeds.values()))
+        for place, seed in enumerate((777, 888, 999)):
+            absent += seed not in seeds
+            assert values[row, place] == pytest.approx(1 - seeds.get(seed, mean) / 100, abs=1e-6)
+    assert absent
+
+
+def test_runs_with_unknown_seeds_take_the_places_of_absent_seeds(tmp_path):
+    table = open_table("nb201")
+    rows = table.frame()
+    cells = rows["index"].unique()[:40]
+    few = Table.from_frame(rows[rows["index"].isin(cells)], name="few", origin="published")
+    made = export_syne_tune(Choice(published=few), tmp_path / "out")
+    metadata = json.loads((made.path / "metadata.json").read_text())
+    lacking = {"metric_train_error", "metric_test_error"}
+    assert lacking.isdisjoint(metadata["objectives_names"])
+    values = np.load(made.path / "objectives_evaluations.npy")
+    assert values.shape == (3, 40, 3, 1, 6)
+    assert np.isfinite(values).all()
+    for row, index in enumerate(sorted(cells)):
+        seeds = table.seeds(index, "cifar100", "x-valid")
+        told = (100 * (1 - values[1, row, :, 0, 0])).tolist()
+        for place, seed in enumerate((777, 888, 999)):
+            if seed in seeds:
+                assert told[place] == pytest.approx(seeds[seed], abs=1e-4)
+        assert {round(value, 2) for value in seeds.values()} <= {round(value, 2) for value in told}
 
 
 def test_syne_tunes_test_error_is_there_without_metrics_of_the_training_images(tmp_path):
@@ -159,14 +181,13 @@ def test_syne_tunes_test_error_is_there_without_metrics_of_the_training_images(t
     table = Table.from_frame(frame[frame["split"] != "train"])
     made = export_syne_tune(Choice(published=table), tmp_path / "out")
     values = np.load(made.path / "objectives_evaluations.npy")
-    # Task, cell, seed, fidelity; then validation, training and test.
+    # Task, cell, seed, fidelity; then validation and test: the error of training is left out.
     assert values.shape[:4] == (3, 3, 3, 1)
-    assert np.isnan(values[..., 1]).all()
     for place, dataset in enumerate(("cifar10-valid", "cifar100", "ImageNet16-120")):
         for row, index in enumerate(CELLS):
             seeds = table.seeds(index, dataset, "ori-test")
             expected = [1 - seeds[seed] / 100 for seed in (777, 888, 999)]
-            assert values[place, row, :, 0, 2] == pytest.approx(expected, rel=1e-6)
+            assert values[place, row, :, 0, 1] == pytest.approx(expected, rel=1e-6)
 
 
 def test_two_tables_have_curves_where_both_do_and_each_answers_for_its_cells(ingested):
@@ -193,13 +214,17 @@ def test_trials_of_a_cell_are_those_of_any_split():
     assert values.more_info(2, False, None) is None, "the package stops with an error at 13"
 
 
-@pytest.mark.parametrize(("seeds", "plain"), [([], True), ([777], False), ([777, 888, 999], False)])
-def test_a_cell_with_times_of_another_split_only_is_left_to_the_package(seeds, plain):
+@pytest.mark.parametrize("seeds", [[], [777], [777, 888, 999]])
+def test_package_reads_a_split_without_times_next_to_one_with_times(seeds, tmp_path):
     frame = synthetic_frame(0, cells=[13], datasets=["cifar100"], epochs=[200])
     timed = (frame["split"] == "train") | (frame["split"] == "ori-test") & frame["seed"].isin(seeds)
     frame.loc[~timed, ["seconds", "epoch_seconds"]] = np.nan
-    values = Values(Table.from_frame(frame), "cifar100", 200)
-    assert [values.is_plain(split)[13] for split in ("train", "x-test")] == [True, plain]
+    table = Table.from_frame(frame)
+    made = export_nats(Choice(published=table), tmp_path / "out")
+    api = nats_create(str(made.path), "tss", fast_mode=True, verbose=False)
+    info = api.get_more_info(13, "cifar100", hp="200", is_random=False)
+    assert info["test-accuracy"] == table.accuracy(13, "cifar100", "x-test")
+    assert ReBench(table).find_best("cifar100", "test", hp="200") == (13, info["test-accuracy"])
 
 
 @pytest.mark.parametrize(("beside", "agree"), [(4e-6, True), (2e-5, False)])
@@ -274,6 +299,71 @@ def test_every_export_says_what_it_is_and_spares_what_is_there(name, generated, 
     assert _inside(out) == before
     assert main([*command, "--force"]) == 0
     assert not list(tmp_path.glob("*.unfinished"))
+
+
+WRITERS = {
+    "nats": export_nats,
+    "nas-bench-201": export_pth,
+    "syne-tune": export_syne_tune,
+    "naslib": export_naslib,
+}
+
+
+@pytest.mark.parametrize("form", WRITERS)
+@pytest.mark.parametrize("name", ["thesis", "run", ".", "..", "file.txt", "link"])
+def test_force_replaces_nothing_but_an_export(form, name, generated, tmp_path, monkeypatch):
+    work = tmp_path / "own" / "work"
+    for folder in ("thesis", "run/results"):
+        (work / folder).mkdir(parents=True)
+        (work / folder / "mine").write_text("mine")
+    (work / "file.txt").write_text("mine")
+    (work / "link").symlink_to("thesis")
+    monkeypatch.chdir(work)
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(InputError, match="exists; give another name, or --force"):
+        WRITERS[form](Choice(published=generated), Path(name))
+    with pytest.raises(InputError, match="is not an unchanged export"):
+        WRITERS[form](Choice(published=generated), Path(name), force=True)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("form", WRITERS)
+def test_an_export_with_another_file_is_not_replaced(form, generated, tmp_path):
+    out = tmp_path / "out"
+    choice = Choice(published=generated)
+    WRITERS[form](choice, out)
+    WRITERS[form](choice, out, force=True)
+    own = out / "notes.txt" if out.is_dir() else out
+    own.write_text("mine")
+    with pytest.raises(InputError, match=r"is not an unchanged export.*out\.about\.json"):
+        WRITERS[form](choice, out, force=True)
+    assert own.read_text() == "mine"
+
+
+def test_a_file_that_appears_during_an_export_is_kept(generated, tmp_path):
+    out = tmp_path / "out"
+    with pytest.raises(InputError, match="exists"):
+        export_nats(Choice(published=generated), out, on_progress=lambda _: out.write_text("mine"))
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    assert out.read_text() == "mine"
+
+
+def test_files_next_to_an_export_are_kept(generated, tmp_path):
+    (tmp_path / "out.unfinished").mkdir()
+    (tmp_path / "out.unfinished" / "mine").write_text("mine")
+    export_nats(Choice(published=generated), tmp_path / "out")
+    assert (tmp_path / "out.unfinished" / "mine").read_text() == "mine"
+    (tmp_path / "other.about.json").write_text('{"mine": 1}')
+    with pytest.raises(InputError, match="does not describe an export"):
+        export_nats(Choice(published=generated), tmp_path / "other", force=True)
+    assert (tmp_path / "other.about.json").read_text() == '{"mine": 1}'
+
+
+def test_command_of_an_export_into_this_folder_is_refused(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    command = ["export", "naslib", "nb201", "--out", ".", "--force"]
+    assert main(command) == 2
+    assert "is not an unchanged export" in capsys.readouterr().err
 
 
 def _inside(out: Path) -> str:

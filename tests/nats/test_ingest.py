@@ -154,6 +154,16 @@ def test_full_files_are_read_without_their_weights(tmp_path):
     pd.testing.assert_frame_equal(*frames)
 
 
+def test_ingest_keeps_files_that_are_not_its_parts(tmp_path):
+    source = make_folder(tmp_path / "simple", [2])
+    mine = tmp_path / "t.parquet.parts" / "mine.parquet"
+    mine.parent.mkdir()
+    mine.write_text("mine")
+    (mine.parent / f".{'0' * 64}.parquet.12.3f").write_text("of an ingest that was killed")
+    ingest(source, tmp_path / "t.parquet", jobs=1)
+    assert list(mine.parent.iterdir()) == [mine]
+
+
 def test_an_interrupted_ingest_goes_on_where_it_stopped(tmp_path):
     folder = make_folder(tmp_path / "simple", [1, 70, 200])
     good = (folder / "000200.pickle.pbz2").read_bytes()

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 import random
 import re
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 from generated_tables import synthetic_frame
 from nats_bench import create as nats_create
@@ -16,6 +18,8 @@ from simulated_tables import synthetic_table
 from cells import Cell
 from rebench.errors import InputError, MissingDataError
 from rebench.nats.api import ReBench, create
+from rebench.nats.choice import Choice
+from rebench.nats.export import export_nats
 from rebench.tables import Table
 
 DATASETS = ("cifar10-valid", "cifar10", "cifar100", "ImageNet16-120")
@@ -147,3 +151,70 @@ def test_create_has_the_packages_signature(tmp_path):
         create(str(tmp_path / "t.parquet"), "sss")
     with pytest.raises(InputError, match="reads no folder"):
         api.reload(str(tmp_path))
+
+
+@pytest.fixture(scope="module")
+def twins(tmp_path_factory) -> tuple[Any, ReBench]:
+    """The package on an export of a table without curves, and `ReBench` on the table."""
+    table = synthetic_table(0, cells=range(30))
+    out = tmp_path_factory.mktemp("export") / "out.pickle.pbz2"
+    made = export_nats(Choice(published=table), out, one_file=True)
+    return nats_create(str(made.path), "tss", fast_mode=False, verbose=False), ReBench(table)
+
+
+def _answer(api: Any, call: str, *arguments: Any) -> Any:
+    random.seed(0)
+    api.reset_time()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return getattr(api, call)(*arguments)
+    except Exception as error:  # noqa: BLE001 - which one it is, is compared
+        return type(error)
+
+
+@pytest.mark.parametrize("hp", ["12", "200"])
+def test_times_and_costs_are_the_packages_to_the_bit(hp, twins):
+    for index in range(30):
+        for dataset in DATASETS:
+            for call, *arguments in (
+                ("get_cost_info", index, dataset, hp),
+                ("simulate_train_eval", index, dataset, None, hp),
+                ("get_more_info", index, dataset, None, hp, False),
+                ("query_info_str_by_arch", index, hp),
+            ):
+                expected, told = (_answer(api, call, *arguments) for api in twins)
+                assert told == expected
+
+
+@pytest.mark.parametrize("index", [True, False, np.int64(5), np.int64(-1), -1, 5.0])
+def test_an_index_of_another_type_is_answered_as_by_the_package(index, twins):
+    for call, *arguments in (
+        ("get_cost_info", "cifar100", "200"),
+        ("get_latency", "cifar100", "200"),
+        ("get_more_info", "cifar100", None, "200", False),
+        ("simulate_train_eval", "cifar100", None, "200"),
+        ("get_net_config", "cifar100"),
+        ("query_info_str_by_arch", "200"),
+        ("arch",),
+    ):
+        expected, told = (_answer(api, call, index, *arguments) for api in twins)
+        assert told == expected, call
+
+
+@pytest.mark.parametrize("iepoch", [-1, -200, 200, 1000])
+def test_an_epoch_out_of_range_is_refused_as_by_the_package(iepoch, twins):
+    expected, told = (
+        _answer(api, "get_more_info", 3, "cifar100", iepoch, "200", False) for api in twins
+    )
+    assert told is expected is ValueError
+
+
+def test_a_queried_object_is_a_copy(table):
+    """The package returns a copy, so that a change does not reach later answers."""
+    api = ReBench(table)
+    index = min(api.evaluated_indexes)
+    for trial in api.query_by_index(index, "cifar100", "200").values():
+        trial.train_acc1es.clear()
+    for trial in api.query_by_index(index, "cifar100", "200").values():
+        assert trial.train_acc1es

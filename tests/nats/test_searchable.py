@@ -91,7 +91,7 @@ def test_search_of_the_published_table_sees_its_validation_runs_and_pays_their_t
 ):
     trained = "cifar10-valid" if dataset == "cifar10" else dataset
     before = 0.0
-    for arch, accuracy, total in random_search(ReBench(published, for_search=True), dataset, 2e4):
+    for arch, accuracy, total in random_search(ReBench(published), dataset, 2e4):
         index = Cell.parse(arch).index
         assert accuracy in published.seeds(index, trained, "x-valid").values()
         paid = published.group(trained, "train").by_seed("seconds", index).values()
@@ -102,7 +102,7 @@ def test_search_of_the_published_table_sees_its_validation_runs_and_pays_their_t
 def test_search_of_test_accuracies_sees_these_and_pays_the_published_time(
     published: Table, tested: Table
 ):
-    api = ReBench(tested, for_search=True)
+    api = ReBench(tested)
     assert api.filename == f"theirs@analog ({SUBSTITUTES})"
     before = 0.0
     for arch, accuracy, total in random_search(api, "cifar10", 2e4):
@@ -119,12 +119,12 @@ def test_published_time_is_in_proportion_to_the_epochs(published: Table, tested:
     rows = [frame.assign(epochs=20), frame.assign(epochs=5, accuracy=frame["accuracy"] - 30)]
     short = Table.from_frame(pd.concat(rows))
     seconds = published.group("cifar10-valid", "train").mean("seconds")[11]
-    info = ReBench(short, for_search=True).get_more_info(11, "cifar10-valid", hp="20")
+    info = ReBench(short).get_more_info(11, "cifar10-valid", hp="20")
     assert info["train-all-time"] == pytest.approx(seconds / 10)
     assert info["train-per-time"] == pytest.approx(seconds / 200)
     # Answers for 12 and 200 epochs are those of the longest training, with its time.
     for hp in (12, 200):
-        copied = ReBench(short, for_search=True).get_more_info(11, "cifar10-valid", hp=hp)
+        copied = ReBench(short).get_more_info(11, "cifar10-valid", hp=hp)
         assert copied["train-all-time"] == pytest.approx(seconds / 10)
         assert copied["train-per-time"] == pytest.approx(seconds / 10 / hp)
         assert copied["valid-accuracy"] == 91.25
@@ -144,23 +144,34 @@ def test_each_data_set_gets_the_epochs_that_it_lacks(tested: Table):
     }
 
 
+def test_times_do_not_replace_accuracies_of_the_training_images(published: Table):
+    rows = synthetic_frame(0, cells=CELLS, datasets=["cifar100"], epochs=[200])
+    untimed = rows.drop(columns=["seconds", "epoch_seconds"])
+    info = ReBench(Table.from_frame(untimed)).get_more_info(5, "cifar100", hp="200", is_random=777)
+    (expected,) = rows.query("index == 5 and split == 'train' and seed == 777")["accuracy"]
+    assert info["train-accuracy"] == expected
+    assert info["train-all-time"] == published.group("cifar100", "train").mean("seconds")[5]
+
+
+def test_a_value_of_one_table_is_not_replaced_in_the_other(published: Table):
+    frame = synthetic_frame(0, cells=CELLS, datasets=["cifar10"], epochs=[200])
+    api = ReBench(published, Table.from_frame(frame, origin="retrained"))
+    assert api.source_of(5, "cifar10", 200) == api.source_of(5, "cifar10", 12) == "retrained"
+    assert api.source_of(5, "cifar10-valid", 200) == "published"
+    accuracy, *_ = api.simulate_train_eval(5, "cifar10", hp="200")
+    assert accuracy in published.seeds(5, "cifar10-valid", "x-valid").values()
+
+
 def test_a_field_that_no_table_has_is_named(published: Table, tested: Table):
     info = ReBench(published).get_more_info(5, "cifar10", hp="200", is_random=False)
     assert info["test-accuracy"] == published.accuracy(5, "cifar10", "ori-test")
     assert "train-accuracy" not in info
-    with pytest.raises(MissingDataError, match="nb201 has no train-accuracy of cifar10 with hp"):
+    with pytest.raises(
+        MissingDataError, match=r"nb201 \(.*\) has no train-accuracy of cifar10 with hp"
+    ):
         info["train-accuracy"]
-    with pytest.raises(KeyError, match=r"hp '12'; there are .*for_search=True\) takes other"):
-        ReBench(published).simulate_train_eval(5, "cifar10")
-    with pytest.raises(KeyError, match="'cifar10-valid' with hp '200'"):
-        ReBench(tested).simulate_train_eval(5, "cifar10", hp="200")
-    rows = published.frame(dataset="cifar100", split="x-valid").drop(
-        columns=["seconds", "epoch_seconds"]
-    )
-    with pytest.raises(MissingDataError, match="no train-all-time of cifar100"):
-        ReBench(Table.from_frame(rows.assign(split="x-valid"))).simulate_train_eval(
-            5, "cifar100", hp="200"
-        )
+    with pytest.raises(KeyError, match=r"for dataset 'cifar100' with hp '12'; there are cifar10 "):
+        ReBench(tested).simulate_train_eval(5, "cifar100")
 
 
 def test_means_over_seeds_answer_for_the_mean_alone(published: Table):
@@ -184,9 +195,10 @@ def test_means_over_seeds_are_the_only_trial_of_a_data_set_without_runs(
         ReBench(published).get_more_info(5, "cifar10", hp="200", is_random=777)
 
 
-def test_test_accuracy_of_cifar10_valid_is_refused_with_the_name_to_use(mini: Table):
-    with pytest.raises(MissingDataError, match=r"no validation .*name cifar10: .*--dataset-as"):
-        ReBench(mini, for_search=True, dataset_as={OWN: "cifar10-valid"})
+def test_test_accuracy_of_cifar10_valid_replaces_its_validation(mini: Table):
+    api = ReBench(mini, dataset_as={OWN: "cifar10-valid"})
+    accuracy, *_ = api.simulate_train_eval(102, "cifar10")
+    assert accuracy in mini.seeds(102).values()
 
 
 def test_a_complete_table_is_left_as_it_is():
@@ -194,8 +206,7 @@ def test_a_complete_table_is_left_as_it_is():
     assert for_search(complete) is complete
     frame = synthetic_frame(0, cells=CELLS, datasets=["cifar10"], epochs=[200])
     trained = Table.from_frame(frame[frame["split"] == "train"])
-    with pytest.raises(MissingDataError, match=r"no accuracy .* it has cifar10, train, 200 epochs"):
-        for_search(trained)
+    assert for_search(trained).name == f"{trained.name} (12 epochs are 200)"
 
 
 @pytest.mark.parametrize(
@@ -203,7 +214,7 @@ def test_a_complete_table_is_left_as_it_is():
     [(None, OWN, "mini@topology"), ({OWN: "cifar10"}, "cifar10", f"mini@topology {RENAMED}")],
 )
 def test_search_script_trains_the_cells_of_a_small_table(mini, names, dataset, filename):
-    api = ReBench(retrained=mini, for_search=True, dataset_as=names)
+    api = ReBench(retrained=mini, dataset_as=names)
     assert api.filename == (
         f"{filename} (validation of {dataset} is ori-test; validation times are 0; "
         "12 epochs are 5; 200 epochs are 5)"
@@ -211,33 +222,30 @@ def test_search_script_trains_the_cells_of_a_small_table(mini, names, dataset, f
     seconds = mini.group(split="train").by_seed("seconds", 102)
     accuracy, latency, paid, used = api.simulate_train_eval(str(Cell.from_index(102)), dataset)
     assert accuracy in mini.seeds(102).values()
-    assert (paid, used) == (seconds[777], seconds[777])
+    assert (paid, used) == pytest.approx((seconds[777], seconds[777]), rel=1e-15)
     assert latency is None
     assert f"arch-index={102}" in api.query_info_str_by_arch(102, "200")
-    again = create("mini@topology", verbose=False, for_search=True, dataset_as=names)
+    again = create("mini@topology", verbose=False, dataset_as=names)
     asked = {"index": 102, "dataset": dataset, "is_random": 888}
     assert again.get_more_info(**asked) == api.get_more_info(**asked)
 
 
 def test_printed_api_names_its_tables_with_their_recipes():
-    assert "file=mini@topology)" in str(ReBench("mini@topology"))
-    assert "file=nb201)" in str(ReBench("nb201"))
+    assert "file=mini@topology (validation of " in str(ReBench("mini@topology"))
+    assert "file=nb201 (validation times are 0; 12 epochs are 200))" in str(ReBench("nb201"))
     rows = synthetic_frame(0, cells=CELLS).assign(recipe="topology")
-    assert "file=own@topology and nb201)" in str(
-        ReBench("nb201", Table.from_frame(rows, name="own"))
-    )
+    api = ReBench("nb201", Table.from_frame(rows, name="own"))
+    assert "file=own@topology and nb201 (validation times are 0))" in str(api)
 
 
 def test_cell_that_the_table_lacks_is_named_with_the_number_of_cells(mini):
-    api = ReBench(retrained=mini, for_search=True)
+    api = ReBench(retrained=mini)
     with pytest.raises(
         ValueError, match=r"Did not find 1 .* has 3 of 15625 cells.*api.evaluated_indexes"
     ):
         api.simulate_train_eval(1, OWN)
     with pytest.raises(ValueError, match=f"Invalid dataset name : digits vs .*'{OWN}'"):
         api.simulate_train_eval(102, "digits")
-    with pytest.raises(KeyError, match=r"no valid-per-time of .*for_search=True"):
-        ReBench(retrained=mini).simulate_train_eval(102, OWN, hp="5")
 
 
 def test_renamed_table_keeps_rows_and_curves(mini):
@@ -258,9 +266,13 @@ def test_a_name_that_cannot_be_given_is_refused(mini):
     both = Table.from_frame(pd.concat([rows, rows.assign(dataset="digits")]), recipe="topology")
     with pytest.raises(InputError, match="two data sets would have one name: digits, digits"):
         renamed(both, {OWN: "digits"})
+
+
+def test_unknown_times_of_an_own_data_set_are_named_by_a_search(mini):
+    rows = mini.frame()
     untimed = Table.from_frame(rows[rows["split"] == "ori-test"], recipe="topology")
-    with pytest.raises(MissingDataError, match=f"training times of {OWN} are not known"):
-        for_search(untimed)
+    with pytest.raises(MissingDataError, match=f"has no valid-per-time of {OWN}|train-all-time"):
+        ReBench(untimed).simulate_train_eval(102, OWN, hp="5")
 
 
 @pytest.mark.parametrize("one_file", [False, True])
@@ -293,8 +305,6 @@ def test_what_exports_lack_is_nan_to_nats_bench(published: Table, tmp_path: Path
 
 def test_nas_201_api_opens_all(published, tested, mini, completed, tmp_path):
     nas_201_api = pytest.importorskip("nas_201_api", reason="nas-bench-201 is not installed")
-    with pytest.raises(InputError, match=r"tables have 5: nothing is written. --for-search"):
-        export_pth(Choice(retrained=mini), tmp_path / "refused.pth")
     # In the file of `mini`, the trainings of 12 and 200 epochs are both its longest training.
     for table, hps in ((published, [200]), (tested, [200]), (completed["mini"], [12, 200])):
         made = export_pth(Choice(published=table), tmp_path / f"{table.name}.pth")
@@ -312,22 +322,24 @@ def test_nas_201_api_opens_all(published, tested, mini, completed, tmp_path):
 def test_syne_tunes_values_are_the_substitutes_or_those_of_the_curves(
     published, completed, mini, tmp_path
 ):
-    values, tasks = {}, {}
+    values, tasks, elapsed = {}, {}, {}
     for table in (completed["nb201"], completed["theirs"], mini):
-        made = export_syne_tune(Choice(published=table), tmp_path / table.name, impute=True)
+        made = export_syne_tune(Choice(published=table), tmp_path / table.name)
         name = table.name.split()[0]
-        # Task, cell, seed, fidelity; then the errors of validation, training and test, and times.
+        # Task, cell, seed, fidelity; then the objectives, first the error of validation.
         values[name] = np.load(made.path / "objectives_evaluations.npy")
-        tasks[name] = json.loads((made.path / "metadata.json").read_text())["task_names"]
+        metadata = json.loads((made.path / "metadata.json").read_text())
+        tasks[name] = metadata["task_names"]
+        elapsed[name] = metadata["objectives_names"].index("metric_elapsed_time")
     assert tasks == {"nb201": list(DATASETS), "theirs": ["cifar10"], "mini": [OWN]}
     answer = values["theirs"][0, CELLS.index(11), 0, -1]
     assert answer[0] == pytest.approx(1 - 0.9125)
     seconds = published.group("cifar10-valid", "train").mean("seconds")[11]
-    assert answer[4] == pytest.approx(seconds, rel=1e-5)
+    assert answer[elapsed["theirs"]] == pytest.approx(seconds, rel=1e-5)
     errors = values["nb201"][1, CELLS.index(11), :, -1, 0]
     for accuracy in published.seeds(11, "cifar100", "x-valid").values():
         assert np.abs(errors - (1 - accuracy / 100)).min() < 1e-6
-    assert np.isfinite(values["nb201"][..., -1, 4]).all()
+    assert np.isfinite(values["nb201"][..., -1, elapsed["nb201"]]).all()
     # Every epoch of a curve is a fidelity.
     curves = mini.curve(102)["accuracy"][[777, 888, 999]].to_numpy().T
     for metric in (0, 2):
@@ -335,8 +347,6 @@ def test_syne_tunes_values_are_the_substitutes_or_those_of_the_curves(
 
 
 def test_naslibs_files_hold_all(published, tested, mini, completed, tmp_path):
-    with pytest.raises(MissingDataError, match="--for-search makes cifar10-valid"):
-        export_naslib(Choice(published=tested), tmp_path / "none")
     with pytest.raises(InputError, match=f"--dataset-as {OWN}=cifar10-valid"):
         export_naslib(Choice(retrained=mini), tmp_path / "none")
     named = renamed(mini, {OWN: "cifar10-valid"})
@@ -357,13 +367,14 @@ def test_naslibs_files_hold_all(published, tested, mini, completed, tmp_path):
 def test_export_command_completes_and_renames_the_table(tested: Table, tmp_path: Path, capsys):
     write_table(tmp_path / "theirs.parquet", tested.frame(), name="theirs", origin="retrained")
     command = ["export", "naslib", str(tmp_path / "theirs.parquet"), "--out", str(tmp_path / "out")]
-    assert main(command) != 0
-    assert main([*command, "--for-search"]) == 0
-    assert SUBSTITUTES in (tmp_path / "out.about.json").read_text()
+    assert main(command) == 0
+    about = json.loads((tmp_path / "out.about.json").read_text())
+    assert about["notes"][0] == f"replaced values: theirs ({SUBSTITUTES})"
+    assert about["notes"] == capsys.readouterr().err.splitlines()
     command = ["export", "syne-tune", "mini@topology", "--out", str(tmp_path / "mini")]
     assert main([*command, "--dataset-as", OWN]) == 2
     assert "takes OURS=THEIRS" in capsys.readouterr().err
-    assert main([*command, "--dataset-as", f"{OWN}=cifar10", "--for-search", "--json"]) == 0
+    assert main([*command, "--dataset-as", f"{OWN}=cifar10", "--json"]) == 0
     (row,) = json.loads(capsys.readouterr().out)
     assert (row["cells"], row["missing"]) == (60, 15565)
     assert f"mini {RENAMED}" in (tmp_path / "mini.about.json").read_text()

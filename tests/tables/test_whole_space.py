@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import pickle
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,15 +11,20 @@ import pandas as pd
 import pytest
 from generated_tables import synthetic_frame
 from made_records import make_record, make_run, write_records
+from nats_bench import create as nats_create
 from simulated_tables import synthetic_table
 
-from cells import SPACE_SIZE
+from cells import SPACE_SIZE, Cell
 from cells.classes import functional_classes
 from cells.paths import depth_array
 from cells.table import space_ops
 from rebench.cli import main
 from rebench.errors import MissingDataError
 from rebench.nats import ReBench
+from rebench.nats.choice import Choice
+from rebench.nats.export import export_nats, export_pth
+from rebench.nats.naslib import export_naslib
+from rebench.nats.searchable import renamed, with_chance
 from rebench.runs import Curve, RecipeSpec, Skeleton
 from rebench.search import search_table
 from rebench.search.reruns import rerun_tables
@@ -150,7 +156,13 @@ def test_reruns_keep_the_own_runs_of_a_signal(complete, space):
 
 def test_rebench_answers_for_all_cells_of_a_run(run, space):
     api = ReBench(retrained=f"{run}@fixed")
-    assert api.evaluated_indexes == set(space.with_path.tolist())
+    assert api.evaluated_indexes == set(range(SPACE_SIZE))
+    chance = np.setdiff1d(np.arange(SPACE_SIZE), space.with_path).tolist()
+    for cell in (chance[0], chance[-1]):
+        for hp, epoch in (("2", 0), ("2", 1), ("12", None), ("200", None)):
+            info = api.get_more_info(cell, DATASET, iepoch=epoch, hp=hp)
+            assert info["valid-accuracy"] == info["valtest-accuracy"] == 10.0
+            assert info["valid-loss"] == pytest.approx(np.log(10))
     told = [api.get_more_info(cell, DATASET, hp="2") for cell in (space.trained, space.equal)]
     assert told[0] == told[1]
     curves = [
@@ -162,16 +174,96 @@ def test_rebench_answers_for_all_cells_of_a_run(run, space):
     assert costs[0]["params"] != costs[1]["params"]
 
 
+@pytest.fixture(scope="module")
+def chosen(run, space) -> Choice:
+    """The exports of a run under a name of the benchmark; only 40 cells, 20 without a path."""
+    choice = Choice(retrained=renamed(open_table(f"{run}@topology"), {DATASET: "cifar10"}))
+    assert choice.cells.tolist() == list(range(SPACE_SIZE))
+    chance = np.setdiff1d(np.arange(SPACE_SIZE), space.with_path)
+    choice.__dict__["cells"] = np.sort([*chance[::17][:20], *space.with_path[::700][:20]])
+    return choice
+
+
+def test_search_scripts_draw_from_all_cells(run):
+    """The calls of NATS-Bench's scripts: random search, REA and REINFORCE differ in the draws."""
+    api = ReBench(retrained=f"{run}@topology", dataset_as={DATASET: "cifar10"})
+    draw = np.random.default_rng(0)
+    for index in draw.integers(0, SPACE_SIZE, 300).tolist():
+        accuracy, _, seconds, _ = api.simulate_train_eval(str(Cell.from_index(index)), "cifar10")
+        assert accuracy >= 10
+        assert seconds > 0
+        for dataset, metric in (("cifar10", "test"), ("cifar10-valid", "valid")):
+            info = api.get_more_info(index, dataset, hp="200", is_random=False)
+            assert info[f"{metric}-accuracy"] == accuracy
+
+
+@pytest.mark.parametrize("one_file", [False, True])
+def test_nats_bench_reads_cells_without_a_path(chosen, one_file, space, tmp_path):
+    made = export_nats(chosen, tmp_path / "out.pickle.pbz2", one_file=one_file)
+    api = nats_create(str(made.path), "tss", fast_mode=not one_file, verbose=False)
+    for index in chosen.cells.tolist():
+        accuracy, *_ = api.simulate_train_eval(str(Cell.from_index(index)), "cifar10")
+        assert (accuracy == 10) == (index not in space.with_path)
+        last = api.get_more_info(index, "cifar10", iepoch=1, hp="2", is_random=False)
+        assert last["test-accuracy"] == accuracy
+        first = api.get_more_info(index, "cifar10-valid", iepoch=0, hp="2", is_random=False)
+        assert first["valid-accuracy"] == (10 if accuracy == 10 else 20)
+
+
+def test_nas_201_api_reads_cells_without_a_path(chosen, space, tmp_path):
+    """naszilla and NNI read this file."""
+    nas_201_api = pytest.importorskip("nas_201_api", reason="nas-bench-201 is not installed")
+    made = export_pth(chosen, tmp_path / "out.pth")
+    api = nas_201_api.NASBench201API(str(made.path), verbose=False)
+    for index in chosen.cells.tolist():
+        info = api.get_more_info(index, "cifar10-valid", None, "200", is_random=False)
+        assert (info["valid-accuracy"] == 10) == (index not in space.with_path)
+        assert info["train-all-time"] > 0
+
+
+def test_naslib_reads_cells_without_a_path(run, space, tmp_path):
+    choice = Choice(retrained=renamed(open_table(f"{run}@topology"), {DATASET: "cifar10-valid"}))
+    made = export_naslib(choice, tmp_path / "out")
+    data = pickle.loads((made.path / "nb201_cifar10_full_training.pickle").read_bytes())
+    assert len(data) == SPACE_SIZE
+    chance = np.setdiff1d(np.arange(SPACE_SIZE), space.with_path)
+    for index in chance[::30].tolist():
+        held = data[str(Cell.from_index(index))]["cifar10-valid"]
+        assert held["eval_acc1es"] == held["train_acc1es"] == [10.0, 10.0]
+        assert held["cost_info"]["train_time"] > 0
+
+
+def test_chance_is_the_published_accuracy_of_cells_without_a_path(space):
+    """`nb201` has these cells; a copy without them gets the same accuracies."""
+    published = open_table("nb201")
+    rows = published.frame()
+    rows = rows[rows["index"].isin(space.with_path)]
+    told, cells = with_chance(Table.from_frame(rows, name="part"))
+    assert len(cells) == 341
+    for key in published.keys:
+        found, expected = (t.group(*key).mean("accuracy")[cells] for t in (told, published))
+        np.testing.assert_allclose(found, expected if key.split != "train" else found, atol=1e-4)
+        assert np.isfinite(found).all()
+
+
+def test_a_table_that_lacks_other_cells_gets_no_chance(space):
+    table = synthetic_table(0, cells=space.with_path[1:], datasets=["cifar10"], epochs=[200])
+    assert with_chance(table)[0] is table
+
+
 def test_an_export_contains_all_cells_of_a_run(run, tmp_path, capsys, space):
-    out = tmp_path / "made"
-    words = ["--out", str(out), "--epochs", "2", "--for-search", "--json"]
+    out, about = tmp_path / "made", tmp_path / "made.about.json"
+    words = ["--out", str(out), "--epochs", "2", "--json"]
     words += ["--dataset-as", f"{DATASET}=cifar10"]
     assert main(["export", "syne-tune", f"{run}@fixed", *words]) == 0
     [row] = json.loads(capsys.readouterr().out)
-    assert (row["cells"], row["missing"]) == (
-        len(space.with_path),
-        SPACE_SIZE - len(space.with_path),
-    )
+    assert (row["cells"], row["missing"]) == (SPACE_SIZE, 0)
+    (note,) = (note for note in json.loads(about.read_text())["notes"] if "replaced" in note)
+    assert "341 cells without a path have the accuracy of chance" in note
+    values = np.load(out / "objectives_evaluations.npy")
+    chance = np.setdiff1d(np.arange(SPACE_SIZE), space.with_path)
+    # Errors of validation, training and test after both epochs.
+    np.testing.assert_allclose(values[0, chance, :, :, :3], 0.9, atol=1e-6)
 
 
 def test_two_recipes_are_searched_on_all_cells(run, capsys):
