@@ -189,6 +189,24 @@ def test_fan_in_of_convolutions_counts_the_inputs_of_one_output(layer, fan_in: i
     assert outputs.std().item() == pytest.approx(1, rel=0.35)
 
 
+@TRACERS
+def test_fan_in_of_a_matrix_is_its_number_of_rows(tracer: str):
+    bodies = (
+        lambda net, x: x @ net.matrix,
+        lambda net, x: torch.mm(x, net.matrix),
+        lambda net, x: torch.addmm(net.shift, x, net.matrix),
+    )
+    for body in bodies:
+        given = {"matrix": nn.Parameter(torch.ones(4, 12)), "shift": nn.Parameter(torch.ones(12))}
+        network = _read(
+            lambda net, x, body=body: net.wide(body(net, x)),
+            tracer=tracer,
+            wide=nn.Linear(12, 4),
+            **given,
+        )
+        assert _use(network, "matrix").weight.fan_in == 4
+
+
 REFUSED = {
     "a quotient": (lambda net, x: 1 / net.a(x), "div|reciprocal"),
     "a detached value": (lambda net, x: net.a(x) + net.b(x).detach(), "detach"),
