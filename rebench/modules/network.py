@@ -24,7 +24,8 @@ from torch import nn
 from cells.dag import LAYER, SKIP_EDGE
 from rebench.errors import InputError
 from rebench.modules.operations import UNARY
-from rebench.modules.steps import Opaque, OtherRole, Step, StepReader, Weight
+from rebench.modules.reading import Opaque, StepReader
+from rebench.modules.steps import OtherRole, Step, Weight
 from rebench.modules.tracing import TracerName, UntraceableError, trace
 from rebench.recipes.graph import NetworkGraph
 

@@ -15,7 +15,7 @@ from torch import nn
 from rebench.errors import InputError
 from rebench.modules.network import Network, Use, read_network
 from rebench.modules.plans import COMPILED, ParameterPlan, ParameterRole, Plan
-from rebench.modules.steps import Opaque
+from rebench.modules.reading import Opaque
 from rebench.nets.layers import Layer
 from rebench.nets.probe import Loss, Probe
 from rebench.recipes import HyperParameters, LayerInit, Recipe, make_recipe, recipe_class

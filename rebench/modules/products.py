@@ -14,14 +14,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rebench.modules import operations as ops
 from rebench.modules.operations import UNARY, OperationKind
-
-if TYPE_CHECKING:
-    from rebench.modules.steps import Step
-    from rebench.modules.tracing import Call
+from rebench.modules.steps import Step
+from rebench.modules.tracing import Call
 
 __all__ = ["Product", "Products"]
 

@@ -1,7 +1,7 @@
 """Trace of a module as a list of calls to ATen, by `torch.export` or, if that fails, `torch.fx`.
 
-The meaning of operations is defined in `steps`. A copy of the model is traced in training mode, on
-tensors without values.
+The meaning of operations is defined in `reading`. A copy of the model is traced in training mode,
+on tensors without values.
 """
 
 from __future__ import annotations
