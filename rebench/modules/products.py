@@ -6,7 +6,8 @@ in ``x * rsqrt(mean(x^2) + eps)`` and ``(x - mean(x)) / std(x)``.
 
 Paths lead through the value that a gate multiplies, never through the gate. A result of softmax or
 sigmoid is a gate. The result of another activation is a gate if both factors are computed from
-one earlier value, each through at most one layer.
+one earlier value, each through at most one layer. In a matrix product, a layer's output is a gate
+if the layer reads a result of softmax: such a layer mixes the heads of attention.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ class Products:
         self._centred: dict[int, int] = {}  # x - mean(x) -> x
         self._levels: dict[int, int] = {}  # activations: 2 if the result is between 0 and 1
         self._exponentials: set[int] = set()
+        self._softmaxes: set[int] = set()
         self._origins: dict[int, int] = {}  # unary steps and sums -> the only step they depend on
 
     def note(self, call: Call, data: Sequence[int], i: int) -> None:
@@ -67,6 +69,9 @@ class Products:
             self._exponentials.add(i)
         elif step.kind == "norm" and not self._exponentials.isdisjoint(step.reads):
             self._levels[i] = 2  # softmax, written out
+            self._softmaxes.add(i)
+        elif call.operation == "softmax":
+            self._softmaxes.add(i)
         if (scale := self._measured(call, data, i)) is not None:
             self._scales[i] = scale
 
@@ -85,6 +90,8 @@ class Products:
         if one == two and operation == "mul":
             return Product("pointwise", one)
         levels = [self._level(i) for i in data]
+        if operation in ops.CONTRACTIONS and max(levels) < 2:
+            levels = [2 if self._mixes_heads(i) else 0 for i in data]
         value, gate = (two, one) if levels[0] > levels[1] else (one, two)
         if levels[0] == levels[1] or (operation == "div" and gate == one):
             return None
@@ -149,12 +156,23 @@ class Products:
                 i = self.steps[i].reads[0]
         return before
 
-    def _level(self, i: int) -> int:
-        level = self._levels.get(i, 0)
+    def _chain(self, i: int) -> list[int]:
+        """Return a step, the unary steps before it, and the first step that is not unary."""
+        chain = [i]
         while self.steps[i].kind in UNARY:
             i = self.steps[i].reads[0]
-            level = max(level, self._levels.get(i, 0))
-        return level
+            chain.append(i)
+        return chain
+
+    def _level(self, i: int) -> int:
+        return max(self._levels.get(step, 0) for step in self._chain(i))
+
+    def _mixes_heads(self, i: int) -> bool:
+        """Return whether a value is the output of a layer that reads a result of softmax."""
+        end = self.steps[self._chain(i)[-1]]
+        if not end.weight or not end.reads:
+            return False
+        return not self._softmaxes.isdisjoint(self._chain(end.reads[0]))
 
     def _source(self, i: int) -> int:
         """Return the origin of a value; for the output of a layer, the origin of its input."""

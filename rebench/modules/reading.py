@@ -2,9 +2,10 @@
 
 A value is the result of a step if it depends on the input; otherwise it is a constant, possibly
 computed from parameters. Reading a tensor after a write in place gives the new value. A write in
-place is refused if other nodes share a part of the tensor and are read later. A node that takes a
-part of a concatenation, or a node with unknown paths, becomes an unknown step. An unknown step on
-a path is refused; in a gate it is allowed.
+place is refused if other nodes share a part of the tensor and are read later. A stack is a
+concatenation along a new dimension; its sum or mean over this dimension is the sum of its parts. A
+node that takes a part of a concatenation, or a node with unknown paths, becomes an unknown step. An
+unknown step on a path is refused; in a gate it is allowed.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ import torch
 from torch import fx
 from torch.utils import _pytree as pytree
 
+from cells.paths import Polynomial
 from rebench.modules import operations as ops
 from rebench.modules.operations import UNARY, OperationKind
 from rebench.modules.products import Products
 from rebench.modules.steps import OtherRole, Step, Weight
-from rebench.modules.tracing import Call, Program, UntraceableError
+from rebench.modules.tracing import Call, Program, UntraceableError, written_out
 
 __all__ = ["Opaque", "StepReader"]
 
@@ -51,6 +53,7 @@ class StepReader:
     steps: list[Step] = field(default_factory=list)
     values: dict[fx.Node, _Value] = field(default_factory=dict)
     joins: dict[int, tuple[int, int, int]] = field(default_factory=dict)  # rank, dimension, size
+    stacks: set[int] = field(default_factory=set)  # joins along a new dimension
     norms: dict[int, set[int]] = field(default_factory=dict)  # dimensions of norms as arithmetic
 
     def __post_init__(self) -> None:
@@ -62,6 +65,7 @@ class StepReader:
             **dict.fromkeys(ops.NORMS, self._norm),
             "scaled_dot_product_attention": self._attention,
             "cat": self._join,
+            "stack": self._join,
         }
 
     def read(self) -> list[int]:
@@ -71,13 +75,17 @@ class StepReader:
         for node in self.program.inputs:
             if _carries(node):
                 self.values[node] = self._add(Step("input"))
-        for position, call in enumerate(self.program.calls):
+        calls: list[Call] = []
+        for call in self.program.calls:
+            given = call.operation != "addcmul" or call.in_place or self._entry(call)
+            calls += [call] if given else written_out(call)
+        for position, call in enumerate(calls):
             self.values[call.node] = value = self._value(call)
             if isinstance(value, int):
                 self._attach(value, call.node.args, call.node.kwargs)
                 self.products.note(call, self._data(call.node.args), value)
             if call.in_place and int in map(type, [value, *self._values(call.argument(0))]):
-                later = {following.node for following in self.program.calls[position + 1 :]}
+                later = {following.node for following in calls[position + 1 :]}
                 self._rename(call, later | set(self.program.outputs))
         values = [self.values.get(node) for node in self.program.outputs]
         outputs = [value for value in values if isinstance(value, int)]
@@ -138,6 +146,8 @@ class StepReader:
         return self.readers.get(call.operation, self._unary)(call, data, names)
 
     def _unary(self, call: Call, data: list[int], names: frozenset[str]) -> _Value:
+        if data[0] in self.stacks and call.operation in ("sum", "mean"):
+            return self._total(call, data)
         kind = ops.KINDS.get(call.operation)
         first = call.operation == "where" or self._values(call.argument(0)) == data
         if kind is None or len(data) > 1 or not first or self._takes_part(call, data[0]):
@@ -228,18 +238,38 @@ class StepReader:
     def _join(self, call: Call, data: list[int], names: frozenset[str]) -> _Value:
         parts, shape = call.argument(0), _shape(call.node)
         dim = call.argument(1, 0) % len(shape)
-        shares = [_shape(part)[dim] for part in parts if isinstance(self.values.get(part), int)]
-        alike = len(data) == len(parts) and dim == min(len(shape) - 1, 1)
+        stacked = call.operation == "stack"
+        shares = [1] * len(data)
+        if not stacked:
+            shares = [_shape(part)[dim] for part in parts if isinstance(self.values.get(part), int)]
+        alike = not stacked and len(data) == len(parts) and dim == min(len(shape) - 1, 1)
         other = _roles(names, "other")
         joined = self._add(Step("join", data, other, shares=shares, channelwise=alike))
         self.joins[joined] = (len(shape), dim, shape[dim])
+        if stacked:
+            self.stacks.add(joined)
         return joined
 
+    def _total(self, call: Call, data: list[int]) -> _Value:
+        """Read the sum or mean of a stack; over the stack's dimension, it adds the parts."""
+        rank, dim, size = self.joins[data[0]]
+        dims = {given % rank for given in call.argument(1) or range(rank)}
+        if dim not in dims:
+            return self._add(Step("homogeneous", data))
+        parts = self.steps[data[0]].reads
+        if len(parts) != size:  # some parts are constants
+            return self._opaque(call, data, frozenset())
+        total = self._add(Step("sum", parts))
+        plain = call.operation == "sum" and len(dims) == 1
+        return self._add(Step("view" if plain else "homogeneous", [total]))
+
     def _takes_part(self, call: Call, i: int) -> bool:
-        """Return whether a call takes only a part of a concatenation."""
+        """Return whether a call takes a part of a concatenation, or combines parts of a stack."""
         while self.steps[i].kind in UNARY:
             (i,) = self.steps[i].reads
-        if call.operation not in ops.PARTS | {"glu"} or i not in self.joins:
+        combines = i in self.stacks and call.operation in ops.STATISTICS.keys() | {"max"}
+        takes = i in self.joins and call.operation in ops.PARTS | {"glu"}
+        if not takes and not combines:
             return False
         (rank, dim, size), shape = self.joins[i], _shape(call.node)
         return len(shape) != rank or shape[dim] != size
@@ -262,10 +292,15 @@ class StepReader:
     def _opaque(self, call: Call, data: list[int], names: frozenset[str]) -> _Value:
         other, key = _roles(names, "other"), self._entry(call)
         if self.opaque == "error" or key is None:
-            example = {call.node.name: [(1,)] * len(data)}
+            paths: list[Polynomial] = [(1,)] * len(data)
+            meaning = "for one path without a layer"
+            if len(data) == 2 and call.operation in ops.PRODUCTS | ops.CONTRACTIONS:
+                paths = [(1,), ()]
+                meaning = "if the second value is a gate of the first"
+            example = {call.node.name: paths}
             problem = (
                 f"the paths through {call.title} are not known; give a polynomial for each value "
-                f"that it reads, such as opaque={example} for one path without a layer"
+                f"that it reads, such as opaque={example} {meaning}"
             )
             # A detached value passes no gradient.
             reads = () if call.operation == "detach" else data

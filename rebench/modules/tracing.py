@@ -20,7 +20,7 @@ from torch.utils import _pytree as pytree
 
 from rebench.errors import InputError
 
-__all__ = ["Call", "Program", "TracerName", "UntraceableError", "trace"]
+__all__ = ["Call", "Program", "TracerName", "UntraceableError", "trace", "written_out"]
 
 TracerName: TypeAlias = Literal["export", "fx"]
 
@@ -67,6 +67,25 @@ class Call:
         """Return an argument by position; keyword-only arguments have no position."""
         args = self.node.args
         return default if position is None or position >= len(args) else args[position]
+
+
+def written_out(call: Call) -> list[Call]:
+    """Return a call of `addcmul` as products and a sum; the sum keeps its node."""
+    total, aten = call.node, torch.ops.aten
+    first, one, two = (call.argument(place) for place in range(3))
+    scale = total.kwargs.get("value", 1)
+    with total.graph.inserting_before(total):
+        product = total.graph.create_node(
+            "call_function", aten.mul.Tensor, (one, two), name=f"{total.name}_product"
+        )
+        product.meta.update(total.meta, val=aten.mul(one.meta["val"], two.meta["val"]))
+        calls = [Call(product)]
+        if scale != 1:
+            product = total.graph.call_function(aten.mul.Tensor, (product, scale))
+            product.meta.update(calls[0].node.meta)
+            calls.append(Call(product))
+    total.target, total.args, total.kwargs = aten.add.Tensor, (first, product), {}
+    return [*calls, Call(total)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
