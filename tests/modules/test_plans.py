@@ -168,6 +168,29 @@ def test_check_shows_the_movement_of_each_layer_and_of_the_base():
     assert again.check(network, batch, base=base).equals(frame)
 
 
+def test_one_step_measures_tokens_with_their_loss():
+    words = torch.randint(11, (4, 6), generator=generator())
+
+    class Tagger(Former):
+        def forward(self, words):
+            return self.readout(self.embed(words) + self.positions)  # a prediction for each word
+
+    network, options = Tagger(), {"rule": "one-step", "batch": (words, words % 3), "base_lr": 0.1}
+    with pytest.raises(
+        InputError, match=r"output \(shape \(4, 6, 3\)\) and a target .* For tokens"
+    ):
+        rebench.plan(network, words, **options)
+    plan = rebench.plan(
+        network,
+        words,
+        loss=lambda output, target: F.cross_entropy(output.flatten(0, -2), target.flatten()),
+        **options,
+    )
+    assert plan.movement > 0
+    with pytest.raises(InputError, match="must return a tensor with one number, got tensor"):
+        rebench.plan(network, words, loss=lambda output, _: output, **options)
+
+
 def test_one_step_measures_both_networks():
     batch = (torch.randn(16, 6, generator=generator()), torch.arange(16) % 3)
     network, base = mlp(depth=6), mlp(depth=1)
