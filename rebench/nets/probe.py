@@ -72,16 +72,20 @@ class Probe:
             if parameter.grad is not None
         }
 
-    def outputs_after(self, step: float | Mapping[str, float]) -> dict[str, torch.Tensor]:
+    def outputs_after(
+        self, step: float | Mapping[str, float], *, signs: bool = False
+    ) -> dict[str, torch.Tensor]:
         """Return the layers' outputs after one gradient step, then undo the step.
 
-        `step` is the learning rate of all parameters, or a mapping from their names to rates.
+        `step` is the learning rate of all parameters, or a mapping from their names to rates. With
+        `signs`, the step is along the signs of the gradient, as the first step of Adam.
         """
         with torch.no_grad():
             before = {name: self._parameters[name].clone() for name in self.gradients}
             for name, gradient in self.gradients.items():
                 rate = step if isinstance(step, float) else step[name]
-                self._parameters[name].sub_(gradient, alpha=rate)
+                direction = gradient.sign() if signs else gradient
+                self._parameters[name].sub_(direction, alpha=rate)
             self._run()
             for name, value in before.items():
                 self._parameters[name].copy_(value)

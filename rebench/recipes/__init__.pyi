@@ -16,6 +16,7 @@ from .graph import (
     DEFAULT_BASE_LR,
     Architecture,
     NoPathError,
+    base_of,
     edge_degree,
     require_path,
 )
@@ -32,6 +33,7 @@ __all__ = [
     "NoPathError",
     "Positive",
     "Recipe",
+    "base_of",
     "default_init",
     "degree_init",
     "edge_degree",
