@@ -11,7 +11,7 @@ unknown step on a path is refused; in a gate it is allowed.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
@@ -54,7 +54,8 @@ class StepReader:
     values: dict[fx.Node, _Value] = field(default_factory=dict)
     joins: dict[int, tuple[int, int, int]] = field(default_factory=dict)  # rank, dimension, size
     stacks: set[int] = field(default_factory=set)  # joins along a new dimension
-    norms: dict[int, set[int]] = field(default_factory=dict)  # dimensions of norms as arithmetic
+    # Dimensions of norms that are written as arithmetic, counted from the last.
+    norms: dict[int, set[int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.products = Products(self.steps)
@@ -75,28 +76,47 @@ class StepReader:
         for node in self.program.inputs:
             if _carries(node):
                 self.values[node] = self._add(Step("input"))
-        calls: list[Call] = []
-        for call in self.program.calls:
-            given = call.operation != "addcmul" or call.in_place or self._entry(call)
-            calls += [call] if given else written_out(call)
-        for position, call in enumerate(calls):
-            self.values[call.node] = value = self._value(call)
+        calls = self._calls()
+        later = {call.node for call in calls}
+        for call in calls:
+            later.discard(call.node)
+            value = self._value(call)
+            self.values[call.node] = value
             if isinstance(value, int):
                 self._attach(value, call.node.args, call.node.kwargs)
                 self.products.note(call, self._data(call.node.args), value)
-            if call.in_place and int in map(type, [value, *self._values(call.argument(0))]):
-                later = {following.node for following in calls[position + 1 :]}
-                self._rename(call, later | set(self.program.outputs))
-        values = [self.values.get(node) for node in self.program.outputs]
-        outputs = [value for value in values if isinstance(value, int)]
+            if call.in_place and (isinstance(value, int) or self._data(call.argument(0))):
+                self._rename(call, later.union(self.program.outputs))
+        outputs = self._data(self.program.outputs)
         if not outputs:
             raise UntraceableError("no path leads from the inputs to an output")
-        if learned := self._parameters(self.program.outputs):
-            known = {step.weight.name for step in self.steps if step.weight}
-            known |= {name for step in self.steps for name in step.roles}
-            outputs.append(self._add(Step("unknown", roles=_roles(learned - known, "other"))))
-            self._attach(outputs[-1], self.program.outputs)
+        learned = self._parameters(self.program.outputs)
+        if learned:
+            roles = _roles(learned - self._named(range(len(self.steps))), "other")
+            last = self._add(Step("unknown", roles=roles))
+            self._attach(last, self.program.outputs)
+            outputs.append(last)
         return outputs
+
+    def _calls(self) -> list[Call]:
+        """Return the calls of the program, with each `addcmul` as its parts."""
+        calls = []
+        for call in self.program.calls:
+            if call.operation == "addcmul" and not call.in_place and not self._entry(call):
+                calls += written_out(call)
+            else:
+                calls.append(call)
+        return calls
+
+    def _named(self, steps: Iterable[int]) -> set[str]:
+        """Return the parameters that have a role in any of the steps."""
+        names = set[str]()
+        for i in steps:
+            step = self.steps[i]
+            names.update(step.roles)
+            if step.weight:
+                names.add(step.weight.name)
+        return names
 
     def _add(self, step: Step) -> int:
         self.steps.append(step)
@@ -124,26 +144,29 @@ class StepReader:
 
     def _attach(self, i: int, *arguments: Any) -> None:
         """Add the layers that compute the constants among the arguments to the gates of a step."""
-        if made := self._layers(*arguments):
-            step, layers = self.steps[i], [self.steps[layer] for layer in sorted(made)]
-            owned = {layer.weight.name for layer in layers if layer.weight}.union(
-                *(layer.roles for layer in layers)
-            )
-            roles = {name: role for name, role in step.roles.items() if name not in owned}
-            self.steps[i] = replace(step, roles=roles, gates=[*step.gates, *sorted(made)])
+        made = sorted(self._layers(*arguments))
+        if not made:
+            return
+        step = self.steps[i]
+        roles = dict(step.roles)
+        for name in self._named(made):
+            roles.pop(name, None)
+        self.steps[i] = replace(step, roles=roles, gates=[*step.gates, *made])
 
     def _value(self, call: Call) -> _Value:
-        # `x.expand_as(y)` reads only the shape of y.
-        shaped, args = call.operation in ops.SHAPED_LIKE, call.node.args
-        read = args[:1] if shaped else (args, call.node.kwargs)
-        names, data = self._parameters(read), self._data(read)
+        read: Any = (call.node.args, call.node.kwargs)
+        if call.operation in ops.SHAPED_LIKE:  # `x.expand_as(y)` reads only the shape of y
+            read = call.node.args[:1]
+        names = self._parameters(read)
+        data = self._data(read)
         if not data:
             return self._constant(call, names)
         if call.operation in ops.CONSTANTS or not (call.in_place or _carries(call.node)):
             return _Constant(names, layers=self._layers(read))
         if "out" in call.node.kwargs:
             return self._opaque(call, data, names)
-        return self.readers.get(call.operation, self._unary)(call, data, names)
+        reader = self.readers.get(call.operation, self._unary)
+        return reader(call, data, names)
 
     def _unary(self, call: Call, data: list[int], names: frozenset[str]) -> _Value:
         if data[0] in self.stacks and call.operation in ("sum", "mean"):
@@ -152,57 +175,67 @@ class StepReader:
         first = call.operation == "where" or self._values(call.argument(0)) == data
         if kind is None or len(data) > 1 or not first or self._takes_part(call, data[0]):
             return self._opaque(call, data, names)
-        filled = call.operation == "pad" and call.argument(3)
-        return self._add(Step("pointwise" if filled else kind, data, _roles(names, "other")))
+        if call.operation == "pad" and call.argument(3):  # with a constant
+            kind = "pointwise"
+        return self._add(Step(kind, data, _roles(names, "other")))
 
     def _constant(self, call: Call, names: frozenset[str]) -> _Constant:
         read = self._constants(call.node.args, call.node.kwargs)
         layers = self._layers(call.node.args, call.node.kwargs)
         if call.operation in ops.CONVOLUTIONS | {"linear"} and read[1].weight is not None:
             layers |= {self._add(self._weighted(call, (), read[1].weight))}
-        viewed = call.operation in ops.VIEWS and len(read) == 1
-        return _Constant(names, read[0].weight if viewed else None, layers)
+        weight = None
+        if call.operation in ops.VIEWS and len(read) == 1:
+            weight = read[0].weight
+        return _Constant(names, weight, layers)
 
     def _layer(self, call: Call, data: list[int], names: frozenset[str]) -> _Value:
-        source, matrix = (call.argument(place) for place in ops.LAYERS[call.operation][:2])
-        (weight,) = self._values(matrix)
-        if self._values(source) != data or not isinstance(weight, _Constant):
+        source, matrix, _ = ops.LAYERS[call.operation]
+        shape = _shape(call.argument(matrix))
+        (weight,) = self._values(call.argument(matrix))
+        if self._values(call.argument(source)) != data or not isinstance(weight, _Constant):
             return self._product(call, data, names)
         if not weight.parameters:  # a fixed filter
             return self._add(Step("homogeneous", data, _roles(names, "offset")))
-        if weight.weight is None or (call.operation in ops.MATMULS and len(_shape(matrix)) != 2):
+        if weight.weight is None or (call.operation in ops.MATMULS and len(shape) != 2):
             made = " and ".join(sorted(weight.parameters))
             raise UntraceableError(f"{call.title}: its weight is computed from {made}")
         return self._add(self._weighted(call, data, weight.weight))
 
     def _weighted(self, call: Call, reads: Sequence[int], name: str) -> Step:
         _, matrix, shift = ops.LAYERS[call.operation]
-        biases, shape = self._parameters(call.argument(shift)), _shape(call.argument(matrix))
+        biases = self._parameters(call.argument(shift))
+        channels_first = call.operation in ops.CONVOLUTIONS or len(_shape(call.node)) == 2
         weight = Weight(
             name=name,
             bias=min(biases, default=None),
             operation=call.operation,
-            fan_in=_fan_in(call, shape),
-            channels_first=call.operation in ops.CONVOLUTIONS or len(_shape(call.node)) == 2,
+            fan_in=_fan_in(call, _shape(call.argument(matrix))),
+            channels_first=channels_first,
         )
         return Step("layer", reads, _roles(biases, "bias"), weight=weight)
 
     def _attention(self, call: Call, data: list[int], names: frozenset[str]) -> _Value:
-        (value,), place = self._values(call.argument(2)), len(self._data(call.node.args[:2]))
+        (value,) = self._values(call.argument(2))
         if not isinstance(value, int) or self._entry(call):
             return self._opaque(call, data, names)
-        gates = data[:place] + data[place + 1 :]  # queries, keys and a mask
+        gates = self._data(call.node.args[:2], call.node.args[3:], call.node.kwargs)
         return self._add(Step("homogeneous", [value], _roles(names, "other"), gates=gates))
 
     def _product(self, call: Call, data: list[int], names: frozenset[str]) -> _Value:
         found = self.products.read(call.operation, data)
         if found is None or (found.kind != "norm" and self._entry(call)):
             return self._opaque(call, data, names)
-        i = self._add(Step(found.kind, [found.value], _roles(names, "other"), gates=found.gates))
+        roles = _roles(names, "other")
+        i = self._add(Step(found.kind, [found.value], roles, gates=found.gates))
         if found.kind == "norm":
-            shapes = [_shape(argument)[::-1] for argument in call.node.args[:2]]
-            pairs = enumerate(zip(*shapes, strict=False))
-            self.norms[i] = {~dim for dim, sizes in pairs if 1 in sizes}
+            # Dimensions are counted from the last.
+            one = reversed(_shape(call.argument(0)))
+            two = reversed(_shape(call.argument(1)))
+            self.norms[i] = set()
+            for dim, sizes in enumerate(zip(one, two, strict=False)):
+                if 1 in sizes:
+                    self.norms[i].add(dim)
         return i
 
     def _arithmetic(self, call: Call, data: list[int], names: frozenset[str]) -> _Value:
@@ -213,38 +246,42 @@ class StepReader:
             return self._product(call, data, names)
         if call.operation == "div" and self._values(terms[0]) != data:
             return self._opaque(call, data, names)
-        zero = any(isinstance(term, int | float) and term == 0 for term in terms)
+        zero = 0 in [term for term in terms if isinstance(term, int | float)]
         affine = self._behind_norm(data[0], terms)
         if call.operation in ops.SUMS:
             kind: OperationKind = "view" if zero else "pointwise"
-            return self._add(Step(kind, data, _roles(names, "shift" if affine else "offset")))
+            role: OtherRole = "shift" if affine else "offset"
+            return self._add(Step(kind, data, _roles(names, role)))
         if zero:
             return _Constant()
-        return self._add(Step("homogeneous", data, _roles(names, "gain" if affine else "factor")))
+        role = "gain" if affine else "factor"
+        return self._add(Step("homogeneous", data, _roles(names, role)))
 
     def _behind_norm(self, i: int, terms: Sequence[Any]) -> bool:
         """Return whether a term is a parameter along the dimensions of a norm before step `i`."""
-        while (kind := self.steps[i].kind) == "view" or (
-            kind == "homogeneous" and "gain" in self.steps[i].roles.values()
-        ):
-            i = self.steps[i].reads[0]
+        step = self.steps[i]
+        while step.kind == "view" or (step.kind == "homogeneous" and "gain" in step.roles.values()):
+            i = step.reads[0]
+            step = self.steps[i]
         for term in terms:
-            value, shape = self.values.get(term), _shape(term)[::-1]
+            value = self.values.get(term)
             if isinstance(value, _Constant) and value.weight is not None:
-                dims = {~dim for dim, size in enumerate(shape) if size > 1}
+                shape = enumerate(reversed(_shape(term)))
+                dims = {dim for dim, size in shape if size > 1}
                 return bool(dims) and dims <= self.norms.get(i, set())
         return False
 
     def _join(self, call: Call, data: list[int], names: frozenset[str]) -> _Value:
-        parts, shape = call.argument(0), _shape(call.node)
+        parts = call.argument(0)
+        shape = _shape(call.node)
         dim = call.argument(1, 0) % len(shape)
         stacked = call.operation == "stack"
         shares = [1] * len(data)
         if not stacked:
             shares = [_shape(part)[dim] for part in parts if isinstance(self.values.get(part), int)]
         alike = not stacked and len(data) == len(parts) and dim == min(len(shape) - 1, 1)
-        other = _roles(names, "other")
-        joined = self._add(Step("join", data, other, shares=shares, channelwise=alike))
+        step = Step("join", data, _roles(names, "other"), shares=shares, channelwise=alike)
+        joined = self._add(step)
         self.joins[joined] = (len(shape), dim, shape[dim])
         if stacked:
             self.stacks.add(joined)
@@ -271,26 +308,31 @@ class StepReader:
         takes = i in self.joins and call.operation in ops.PARTS | {"glu"}
         if not takes and not combines:
             return False
-        (rank, dim, size), shape = self.joins[i], _shape(call.node)
+        rank, dim, size = self.joins[i]
+        shape = _shape(call.node)
         return len(shape) != rank or shape[dim] != size
 
     def _norm(self, call: Call, data: list[int], names: frozenset[str]) -> _Value:
         if len(data) > 1:
             return self._opaque(call, data, names)
         gain = ops.NORMS[call.operation]
-        gains, shifts = (self._parameters(call.argument(place)) for place in (gain, gain + 1))
-        roles = _roles(gains, "gain") | _roles(shifts, "shift")
+        roles = _roles(self._parameters(call.argument(gain)), "gain")
+        roles |= _roles(self._parameters(call.argument(gain + 1)), "shift")
         channelwise = call.operation in ops.CHANNELWISE
         kind: OperationKind = "norm" if not channelwise or call.argument(5) else "pointwise"
         return self._add(Step(kind, data, roles, channelwise=channelwise))
 
     def _entry(self, call: Call) -> str | None:
         """Return the key in `opaque` for a call, or None."""
-        keys = (call.node.name, call.module, call.operation)
-        return next((key for key in keys if self.opaque != "error" and key in self.opaque), None)
+        if self.opaque != "error":
+            for key in (call.node.name, call.module, call.operation):
+                if key in self.opaque:
+                    return key
+        return None
 
     def _opaque(self, call: Call, data: list[int], names: frozenset[str]) -> _Value:
-        other, key = _roles(names, "other"), self._entry(call)
+        other = _roles(names, "other")
+        key = self._entry(call)
         if self.opaque == "error" or key is None:
             paths: list[Polynomial] = [(1,)] * len(data)
             meaning = "for one path without a layer"
@@ -302,25 +344,32 @@ class StepReader:
                 f"the paths through {call.title} are not known; give a polynomial for each value "
                 f"that it reads, such as opaque={example} {meaning}"
             )
-            # A detached value passes no gradient.
-            reads = () if call.operation == "detach" else data
-            return self._add(Step("unknown", reads, other, problem=problem))
+            if call.operation == "detach":  # passes no gradient
+                data = []
+            return self._add(Step("unknown", data, other, problem=problem))
         given = self.opaque[key]
         if len(given) != len(data) or any(not 0 <= n < 100 for paths in given for n in paths):
             rule = f"must give {len(data)} polynomials of counts below 100 for {call.title}"
             raise UntraceableError(f"opaque[{key!r}] {rule}, got {given}")
-        used = [(read, tuple(paths)) for read, paths in zip(data, given, strict=True) if any(paths)]
-        reads, through = [read for read, _ in used], [paths for _, paths in used]
-        gates = [read for read, paths in zip(data, given, strict=True) if not any(paths)]
+        reads = []
+        gates = []
+        through = []
+        for read, paths in zip(data, given, strict=True):
+            if any(paths):
+                reads.append(read)
+                through.append(tuple(paths))
+            else:
+                gates.append(read)
         return self._add(Step("opaque", reads, other, paths=through, gates=gates))
 
     def _rename(self, call: Call, later: set[fx.Node]) -> None:
         """Give the new value to every node that is the same tensor as the written tensor."""
         memory, part = _place(call.argument(0))
         for other in [call.argument(0), *self.values]:
-            if _place(other)[0] != memory:
+            its_memory, its_part = _place(other)
+            if its_memory != memory:
                 continue
-            if _place(other)[1] == part:
+            if its_part == part:
                 self.values[other] = self.values[call.node]
             elif other in later or not later.isdisjoint(other.users):
                 raise UntraceableError(
@@ -339,8 +388,9 @@ def _place(node: fx.Node) -> tuple[Any, Any]:
     if not isinstance(value, torch.Tensor):
         return node, None
     storage = value.untyped_storage()
-    whole = value.numel() * value.element_size() == storage.nbytes()
-    part = None if whole else (value.shape, value.stride(), value.storage_offset())
+    part = None
+    if value.numel() * value.element_size() != storage.nbytes():
+        part = (value.shape, value.stride(), value.storage_offset())
     return storage._cdata, part  # noqa: SLF001 - no public name exists
 
 
@@ -352,9 +402,10 @@ def _fan_in(call: Call, shape: tuple[int, ...]) -> int:
         return shape[0]
     if not call.operation.startswith("conv_transpose"):
         return math.prod(shape[1:])
-    stride, groups = call.argument(3, [1]), call.argument(6, 1)
+    stride = call.argument(3, [1])
+    channels = shape[0] // call.argument(6, 1)
     # An output pixel of a transposed convolution uses one of every `stride` kernel positions.
-    return max(shape[0] // groups * math.prod(shape[2:]) // math.prod(stride), 1)
+    return max(channels * math.prod(shape[2:]) // math.prod(stride), 1)
 
 
 def _carries(node: fx.Node) -> bool:
