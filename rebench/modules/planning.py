@@ -192,12 +192,15 @@ def _rows(
     for use in network.uses:
         uses[use.weight.name].append(use)
     own = dict(model.named_parameters())
-    inits = {name: _init(own[name], of, recipe, network.graph, base) for name, of in uses.items()}
+    inits = {}
+    for name, applied in uses.items():
+        inits[name] = _init(own[name], applied, recipe, network.graph, base)
     biases = {use.weight.bias: use.weight.name for use in network.uses}
     for name, parameter in own.items():
         role: ParameterRole = network.roles.get(name, "unused")
         facts: dict[str, Any] = {}
-        if applied := uses.get(name, []):
+        applied = uses.get(name, [])
+        if applied:
             role = applied[-1].role
             facts = {
                 "std": inits[name].std,
@@ -272,13 +275,17 @@ def _growth(
     """Return the ratios of a parameter's fan-in and fan-out to those of the base."""
     if base is None:
         return 1.0, 1.0
-    row = next((row for row in base.parameters if row.name == name), None)
-    if row is None:
+    rows = {row.name: row for row in base.parameters}
+    if name not in rows:
         raise InputError(
             f"rule 'mup' needs a base that differs in width only; the base has no {name}"
         )
-    grown = [size / of for size, of in zip(parameter.shape, row.shape, strict=False) if size != of]
-    # If the parameter belongs to no layer, its second dimension that grows counts as the fan-in, as
-    # in `mup`.
-    ratio = fan_in / (row.fan_in or 1) if fan_in else grown[1] if len(grown) > 1 else 1.0
+    row = rows[name]
+    sizes = zip(parameter.shape, row.shape, strict=False)
+    grown = [size / of for size, of in sizes if size != of]
+    ratio = 1.0
+    if fan_in:
+        ratio = fan_in / (row.fan_in or 1)
+    elif len(grown) > 1:  # a parameter of no layer: its second dimension that grows, as in `mup`
+        ratio = grown[1]
     return ratio, parameter.numel() / math.prod(row.shape) / ratio

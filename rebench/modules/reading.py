@@ -334,12 +334,12 @@ class StepReader:
         other = _roles(names, "other")
         key = self._entry(call)
         if self.opaque == "error" or key is None:
-            paths: list[Polynomial] = [(1,)] * len(data)
+            shown: list[Polynomial] = [(1,)] * len(data)
             meaning = "for one path without a layer"
             if len(data) == 2 and call.operation in ops.PRODUCTS | ops.CONTRACTIONS:
-                paths = [(1,), ()]
+                shown = [(1,), ()]
                 meaning = "if the second value is a gate of the first"
-            example = {call.node.name: paths}
+            example = {call.node.name: shown}
             problem = (
                 f"the paths through {call.title} are not known; give a polynomial for each value "
                 f"that it reads, such as opaque={example} {meaning}"
