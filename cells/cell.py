@@ -75,7 +75,8 @@ class Cell(Graph):
     @classmethod
     def from_index(cls, index: int) -> Cell:
         """Return the cell with this index in the benchmark."""
-        if not isinstance(index, int | np.integer) or not 0 <= index < SPACE_SIZE:
+        whole = isinstance(index, int | np.integer) and not isinstance(index, bool)
+        if not whole or not 0 <= index < SPACE_SIZE:
             told = shown(index)
             raise CellError(f"a cell's index is a whole number in 0..{SPACE_SIZE - 1}, got {told}")
         rank = int(index_order()[index])
@@ -100,7 +101,7 @@ class Cell(Graph):
             index = int(name)
         except (TypeError, ValueError, OverflowError):
             index = -1
-        if index != name:
+        if index != name or isinstance(name, bool | np.bool_):
             raise CellError(
                 "a cell must be named by its index, its architecture or its code, or be a Cell, "
                 f"got {shown(name)}"

@@ -24,7 +24,8 @@ from torch import nn
 from cells.dag import LAYER, SKIP_EDGE
 from rebench.errors import InputError
 from rebench.modules.operations import UNARY
-from rebench.modules.steps import Opaque, OtherRole, Step, StepReader, Weight
+from rebench.modules.reading import Opaque, StepReader
+from rebench.modules.steps import OtherRole, Step, Weight
 from rebench.modules.tracing import TracerName, UntraceableError, trace
 from rebench.recipes.graph import NetworkGraph
 
@@ -85,8 +86,11 @@ def read_network(
     reader = StepReader(program, opaque)
     builder = _Builder(outputs=reader.read(), steps=reader.steps)
     graph, uses = builder.build(f"network {type(model).__name__}")
-    roles = {name: role for i in builder.live for name, role in reader.steps[i].roles.items()}
-    if both := sorted({use.weight.name for use in uses} & set(roles)):
+    roles: dict[str, OtherRole] = {}
+    for i in builder.live:
+        roles.update(reader.steps[i].roles)
+    both = sorted({use.weight.name for use in uses} & set(roles))
+    if both:
         raise UntraceableError(f"{both[0]} is the weight of a layer and is also used otherwise")
     return Network(graph=graph, uses=uses, roles=roles, tracer=program.tracer)
 
@@ -95,30 +99,40 @@ class _Builder:
     """Vertices and edges of the steps that lead to an output."""
 
     def __init__(self, steps: Sequence[Step], outputs: Sequence[int]) -> None:
-        self.steps, self.outputs = steps, outputs
-        on_paths, live = self._leading(outputs), self._leading(outputs, gates=True)
+        self.steps = steps
+        self.outputs = outputs
+        on_paths = self._leading(outputs)
         for i in sorted(on_paths):
             if steps[i].problem:
                 raise UntraceableError(steps[i].problem)
-        self.gates = {gate for i in live if steps[i].kind != "norm" for gate in steps[i].gates}
-        in_gates = self._leading(self.gates)
-        # The region of a step: 0 on a path, 1 in the computation of a gate, 2 only in statistics of
-        # norms.
-        self.region = {i: 0 if i in on_paths else 1 if i in in_gates else 2 for i in live}
-        self.live = sorted(live)
+        self.live = sorted(self._leading(outputs, gates=True))
+        self.gates = set[int]()
         self.readers: dict[int, list[int]] = defaultdict(list)
         for i in self.live:
+            if steps[i].kind != "norm":
+                self.gates.update(steps[i].gates)
             for read in steps[i].reads:
                 self.readers[read].append(i)
-        # Steps with a layer before them, and steps with a layer after them.
-        layers = {i for i in live if steps[i].weight or any(any(p[1:]) for p in steps[i].paths)}
-        self.before, self.after = set[int](), set[int]()
+        # The region of a step: 0 on a path, 1 in the computation of a gate, 2 only in statistics of
+        # norms.
+        self.region = dict.fromkeys(self.live, 2)
+        self.region.update(dict.fromkeys(self._leading(self.gates), 1))
+        self.region.update(dict.fromkeys(on_paths, 0))
+        layers = {
+            i for i in self.live if steps[i].weight or any(any(p[1:]) for p in steps[i].paths)
+        }
+        self.before = set[int]()  # steps with a layer before them
+        passed = set(layers)
         for i in self.live:
-            if any(read in layers or read in self.before for read in steps[i].reads):
+            if not passed.isdisjoint(steps[i].reads):
                 self.before.add(i)
+                passed.add(i)
+        self.after = set[int]()  # steps with a layer after them
+        ahead = set(layers)
         for i in reversed(self.live):
-            if any(reader in layers or reader in self.after for reader in self._followers(i)):
+            if not ahead.isdisjoint(self._followers(i)):
                 self.after.add(i)
+                ahead.add(i)
         self.arcs: list[tuple[int, int, int]] = []
         self.degrees = [1]  # of the input and of each later vertex
         self.terms: dict[int, int] = {}  # number of terms of each sum, inner sums included
@@ -127,11 +141,16 @@ class _Builder:
 
     def _leading(self, ends: Collection[int], *, gates: bool = False) -> set[int]:
         """Return `ends` and the steps that lead to any of them; through gates only if `gates`."""
-        found, waiting = set[int](), list(ends)
+        found = set[int]()
+        waiting = list(ends)
         while waiting:
-            if (i := waiting.pop()) not in found:
-                found.add(i)
-                waiting += [*self.steps[i].reads, *(self.steps[i].gates if gates else ())]
+            i = waiting.pop()
+            if i in found:
+                continue
+            found.add(i)
+            waiting += self.steps[i].reads
+            if gates:
+                waiting += self.steps[i].gates
         return found
 
     def _followers(self, i: int) -> list[int]:
@@ -141,10 +160,7 @@ class _Builder:
     def build(self, title: str) -> tuple[NetworkGraph, tuple[Use, ...]]:
         for i in self.live:
             if self.steps[i].kind == "sum":
-                terms = map(self._root, self.steps[i].reads)
-                self.terms[i] = sum(
-                    self.terms.get(term, 1) if self._sum_of(term) == i else 1 for term in terms
-                )
+                self.terms[i] = self._count_terms(i)
         for i in self.live:
             if self.steps[i].kind == "input":
                 self.vertices[i] = 0
@@ -152,15 +168,26 @@ class _Builder:
                 self.vertices[i] = self._add(i)
         self._vertex([(self._source(i), SKIP_EDGE) for i in self.outputs])
         uses = self._uses()
-        hidden = [use.normalised for use in uses if use.role != "readout"]
+        hidden = {use.normalised for use in uses if use.role != "readout"}
         graph = NetworkGraph(
             title=title,
             arcs=tuple(self.arcs),
             degrees=tuple(self.degrees[1:]),
             joins=any(self.steps[i].kind == "join" for i in self.live),
-            normalised=any(hidden) if all(hidden) or not any(hidden) else None,
+            normalised=None if len(hidden) == 2 else True in hidden,
         )
         return graph, uses
+
+    def _count_terms(self, i: int) -> int:
+        """Return the number of terms of a sum; an inner sum counts with its own terms."""
+        count = 0
+        for read in self.steps[i].reads:
+            term = self._root(read)
+            if self._sum_of(term) == i:
+                count += self.terms.get(term, 1)
+            else:
+                count += 1
+        return count
 
     def _root(self, i: int) -> int:
         """Return the last step before this step, or this step, that is not unary."""
@@ -172,9 +199,10 @@ class _Builder:
         return self.vertices[self._root(i)]
 
     def _vertex(self, arcs: Sequence[tuple[int, int]], degree: int = 1) -> int:
-        self.arcs += [(len(self.degrees), source, op) for source, op in arcs]
+        vertex = len(self.degrees)
+        self.arcs += [(vertex, source, op) for source, op in arcs]
         self.degrees.append(degree)
-        return len(self.degrees) - 1
+        return vertex
 
     def _add(self, i: int) -> int:
         """Make the vertex of a layer, a sum, a concatenation or an opaque step."""
@@ -182,7 +210,9 @@ class _Builder:
         sources = [self._source(read) for read in step.reads]
         if step.kind == "opaque":
             return self._vertex(list(self._given(step, sources)))
-        op = LAYER if step.weight and self._role(i) != "readout" else SKIP_EDGE
+        op = SKIP_EDGE
+        if step.weight and self._role(i) != "readout":
+            op = LAYER
         return self._vertex([(source, op) for source in sources], self._degree(i, sources))
 
     def _given(self, step: Step, sources: Sequence[int]) -> Iterator[tuple[int, int]]:
@@ -197,12 +227,14 @@ class _Builder:
 
     def _degree(self, i: int, sources: Sequence[int]) -> int:
         step = self.steps[i]
-        if step.kind == "join":
+        if step.kind == "join":  # the mean over its channels
             parts = zip(step.shares, sources, strict=True)
             terms = sum(channels * self.degrees[part] for channels, part in parts)
             return max(round(terms / max(sum(step.shares), 1)), 1)
-        while (outer := self._sum_of(i)) is not None:
+        outer = self._sum_of(i)
+        while outer is not None:
             i = outer
+            outer = self._sum_of(i)
         return self.terms.get(i, 1)
 
     def _role(self, i: int) -> WeightRole:
@@ -219,35 +251,45 @@ class _Builder:
         kind = self.steps[i].kind
         if kind not in ("layer", "sum"):
             return None
-        while i not in self.outputs and len(followers := self._followers(i)) == 1:
+        while i not in self.outputs:
+            followers = self._followers(i)
+            if len(followers) != 1:
+                return None
             (i,) = followers
-            if self.steps[i].kind == "sum":
+            reader = self.steps[i].kind
+            if reader == "sum":
                 return i
-            if self.steps[i].kind not in UNARY or (kind == "sum" and self.steps[i].kind != "view"):
+            if reader not in UNARY or (kind == "sum" and reader != "view"):
                 return None
         return None
 
     def _uses(self) -> tuple[Use, ...]:
-        into, out = ([0] * len(self.degrees) for _ in range(2))
-        into[0] = out[-1] = 1
+        into = [0] * len(self.degrees)
+        into[0] = 1
         for target, source, _ in self.arcs:
             into[target] += into[source]
+        out = [0] * len(self.degrees)
+        out[-1] = 1
         for target, source, _ in reversed(self.arcs):
             out[source] += out[target]
         uses = []
         for i in reversed(self.live):  # later layers first, so that `_settles` finds their results
-            if weight := self.steps[i].weight:
-                target, reads = self.vertices[i], self.steps[i].reads
-                source = self._source(reads[0]) if reads else 0  # a learned query reads no step
-                use = Use(
-                    weight=weight,
-                    role=self._role(i),
-                    edge=(target, source),
-                    in_degree=self.degrees[target],
-                    paths=into[source] * out[target],
-                    normalised=self._settles(i),
-                )
-                uses.append(use)
+            step = self.steps[i]
+            if not step.weight:
+                continue
+            target = self.vertices[i]
+            source = (
+                self._source(step.reads[0]) if step.reads else 0
+            )  # a learned query reads nothing
+            use = Use(
+                weight=step.weight,
+                role=self._role(i),
+                edge=(target, source),
+                in_degree=self.degrees[target],
+                paths=into[source] * out[target],
+                normalised=self._settles(i),
+            )
+            uses.append(use)
         return tuple(reversed(uses))
 
     def _settles(self, i: int, *, joined: bool = False) -> bool:
@@ -257,15 +299,14 @@ class _Builder:
         channels breaks it for the parts of a concatenation: their relative scales matter.
         """
         if (i, joined) not in self.settled:
-            weight, readers = self.steps[i].weight, self.readers[i]
+            weight = self.steps[i].weight
             shifted = weight is not None and weight.bias is not None
-            kept = weight is None or weight.channels_first or not shifted
-            self.settled[i, joined] = (
-                kept
-                and i not in self.outputs
-                and i not in self.gates
-                and all(self._settles_in(one, shifted=shifted, joined=joined) for one in readers)
-            )
+            settled = i not in self.outputs and i not in self.gates
+            if weight is not None and shifted and not weight.channels_first:
+                settled = False
+            for reader in self.readers[i]:
+                settled = settled and self._settles_in(reader, shifted=shifted, joined=joined)
+            self.settled[i, joined] = settled
         return self.settled[i, joined]
 
     def _settles_in(self, i: int, *, shifted: bool, joined: bool) -> bool:
@@ -278,5 +319,6 @@ class _Builder:
             return False
         if step.kind == "join":
             return step.channelwise and self._settles(i, joined=True)
-        # A layer or a gate mixes the parts of a concatenation: none can be scaled separately.
-        return not (joined and (step.weight or step.gates)) and self._settles(i, joined=joined)
+        if joined and (step.weight or step.gates):
+            return False  # mixes the parts of a concatenation: none can be scaled separately
+        return self._settles(i, joined=joined)

@@ -14,8 +14,8 @@ from torch import nn
 
 from rebench.errors import InputError
 from rebench.modules.network import Network, Use, read_network
-from rebench.modules.plans import COMPILED, ParameterPlan, ParameterRole, Plan
-from rebench.modules.steps import Opaque
+from rebench.modules.plans import COMPILED, Optimizer, ParameterPlan, ParameterRole, Plan
+from rebench.modules.reading import Opaque
 from rebench.nets.layers import Layer
 from rebench.nets.probe import Loss, Probe
 from rebench.recipes import HyperParameters, LayerInit, Recipe, make_recipe, recipe_class
@@ -34,6 +34,7 @@ def plan(
     rule: str = "topology",
     base: nn.Module | Plan | None = None,
     base_lr: float | None = None,
+    optimizer: Optimizer = "sgd",
     weight_decay: float | None = None,
     opaque: Opaque = "error",
     batch: Sequence[Any] | None = None,
@@ -48,6 +49,7 @@ def plan(
             recipes `am-mup`, `fsc` and `two-rates` work for the benchmark's networks only.
         base: the network, or its plan, for which `base_lr` was tuned; default `model`.
         base_lr: the learning rate of the base; default the rate in `rule`, otherwise 0.1.
+        optimizer: ``"sgd"`` or ``"adam"`` (also for AdamW). Only the rule `mup` has rates for Adam.
         weight_decay: weight decay of every parameter; None leaves it to the optimiser.
         opaque: treatment of nodes with unknown paths. ``"error"`` refuses them. A mapping from a
             node, module or operation gives a polynomial for each value that it reads:
@@ -71,69 +73,134 @@ def plan(
         isinstance(weight_decay, float | int) and 0 <= weight_decay < math.inf
     ):
         raise InputError(f"weight_decay must be a finite number >= 0, got {weight_decay!r}")
-    recipe = _recipe(rule, base_lr)
+    recipe = _recipe(rule, base_lr, optimizer)
+    if isinstance(base, Plan) and base.optimizer != optimizer:
+        raise InputError(
+            f"base is a plan for {base.optimizer!r}; make it with optimizer={optimizer!r}"
+        )
     module = base if isinstance(base, nn.Module) else None
     if isinstance(base, nn.Module):
-        options = {"base_lr": base_lr, "weight_decay": weight_decay, "opaque": opaque}
-        base = plan(base, inputs, rule=rule, batch=batch, loss=loss, **options)  # type: ignore[arg-type]
-    network = read_network(model, inputs, opaque=opaque)
-    graph = dataclasses.replace(network.graph, base=None if base is None else base.graph)
-    values, movement = recipe.hyperparameters(graph), None
-    if isinstance(recipe, OneStep):
-        if batch is None:
-            raise InputError("rule 'one-step' needs batch=(inputs, target)")
-        settled = {use.weight.name: use.normalised for use in network.uses if use.role != "readout"}
-        movement = mean_movement(Probe(model, batch, list(settled), loss=loss), settled)
-        if base is not None and base.movement is None:
-            raise InputError(
-                "rule 'one-step': the plan of the base must be made by this rule; give the network"
-            )
-        values = recipe.held(movement if base is None else base.movement or 0.0, movement)
-    elif recipe.needs != "graph" and not isinstance(recipe, Mup):
-        raise InputError(
-            f"rule {recipe.name!r} works for the benchmark's networks only; use another, such "
-            "as 'topology'"
+        base = plan(
+            base,
+            inputs,
+            rule=rule,
+            base_lr=base_lr,
+            optimizer=optimizer,
+            weight_decay=weight_decay,
+            opaque=opaque,
+            batch=batch,
+            loss=loss,
         )
+    network = read_network(model, inputs, opaque=opaque)
+    values = _values(recipe, network.graph, base)
+    movement = None
+    if isinstance(recipe, OneStep):
+        movement = _movement(model, network, batch, loss)
+        values = recipe.held(_base_movement(base, movement), movement)
     made = Plan(
         rule=recipe.spec.label,
         learning_rate=values.learning_rate,
+        optimizer=optimizer,
         weight_decay=weight_decay,
         movement=movement,
         graph=network.graph,
-        parameters=tuple(_rows(model, network, recipe, values, base)),
+        parameters=tuple(_rows(model, network, recipe, values, base, optimizer)),
         base=base,
     )
     made._base_module = module  # noqa: SLF001 - kept for `check`, not stored
     return made
 
 
-def _recipe(rule: str, base_lr: float | None) -> Recipe:
+def _recipe(rule: str, base_lr: float | None, optimizer: Optimizer) -> Recipe:
+    """Return the recipe that a rule names, with the rate of the base."""
     if not isinstance(rule, str):
         raise InputError(f"rule must be the name of a recipe, such as 'topology', got {rule!r}")
-    spec = RecipeSpec.parse("topology-exact" + rule[5:] if rule.startswith("exact") else rule)
+    if optimizer not in ("sgd", "adam"):
+        raise InputError(f"optimizer must be 'sgd' or 'adam' (also for AdamW), got {optimizer!r}")
+    if rule.startswith("exact"):
+        rule = rule.replace("exact", "topology-exact", 1)
+    spec = RecipeSpec.parse(rule)
     fields = {field.name for field in dataclasses.fields(recipe_class(spec.name))}
-    rate = next((name for name in ("base_lr", "lr") if name in fields), None)
-    if rate is not None:
-        given = spec.parameters.get(rate, BENCHMARK_LR) if base_lr is None else base_lr
-        spec = RecipeSpec.of(spec.name, {**spec.parameters, rate: given})
+    if "base_lr" in fields or "lr" in fields:
+        name = "base_lr" if "base_lr" in fields else "lr"
+        given = spec.parameters.get(name) if base_lr is None else base_lr
+        if optimizer == "adam" and given is None:
+            raise InputError(
+                "optimizer='adam' needs base_lr: the default, 0.1, is a rate for SGD; pass the "
+                "rate that is known to be good for the base, such as base_lr=0.001"
+            )
+        rate = BENCHMARK_LR if given is None else given
+        spec = RecipeSpec.of(spec.name, {**spec.parameters, name: rate})
     elif base_lr is not None:
         raise InputError(f"rule {spec.name!r} sets the learning rate itself; leave base_lr out")
-    return make_recipe(spec)
+    recipe = make_recipe(spec)
+    if recipe.needs != "graph" and not isinstance(recipe, Mup | OneStep):
+        raise InputError(
+            f"rule {recipe.name!r} works for the benchmark's networks only; use another, such "
+            "as 'topology'"
+        )
+    if optimizer == "adam" and not isinstance(recipe, Mup):
+        raise InputError(
+            f"rule {recipe.name!r} has rates for SGD only, got optimizer='adam'; use rule='mup', "
+            "or make a plan for SGD and use only its initialisation (plan.init_)"
+        )
+    return recipe
+
+
+def _values(recipe: Recipe, graph: NetworkGraph, base: Plan | None) -> HyperParameters:
+    """Return the hyperparameters of a graph, relative to the base if there is one."""
+    alone = recipe.hyperparameters(graph)
+    if base is None:
+        return alone
+    values = recipe.hyperparameters(dataclasses.replace(graph, base=base.graph))
+    if values == alone and recipe.hyperparameters(base.graph) != alone:
+        raise InputError(
+            f"rule {recipe.spec.label!r} does not use base: the rate is {values.learning_rate:.4g} "
+            "with and without it; leave base out, or divide in the rule by the value for "
+            "rebench.recipes.base_of(cell)"
+        )
+    return values
+
+
+def _movement(model: nn.Module, network: Network, batch: Sequence[Any] | None, loss: Loss) -> float:
+    """Return the mean movement of the layers before the readout, in one step at rate 1."""
+    if batch is None:
+        raise InputError("rule 'one-step' needs batch=(inputs, target)")
+    settled = {use.weight.name: use.normalised for use in network.uses if use.role != "readout"}
+    return mean_movement(Probe(model, batch, list(settled), loss=loss), settled)
+
+
+def _base_movement(base: Plan | None, own: float) -> float:
+    if base is None:
+        return own
+    if base.movement is None:
+        raise InputError(
+            "rule 'one-step': the plan of the base must be made by this rule; give the network"
+        )
+    return base.movement
 
 
 def _rows(
-    model: nn.Module, network: Network, recipe: Recipe, values: HyperParameters, base: Plan | None
+    model: nn.Module,
+    network: Network,
+    recipe: Recipe,
+    values: HyperParameters,
+    base: Plan | None,
+    optimizer: Optimizer,
 ) -> Iterator[ParameterPlan]:
     uses: dict[str, list[Use]] = defaultdict(list)
     for use in network.uses:
         uses[use.weight.name].append(use)
     own = dict(model.named_parameters())
-    inits = {name: _init(own[name], of, recipe, network.graph, base) for name, of in uses.items()}
+    inits = {}
+    for name, applied in uses.items():
+        inits[name] = _init(own[name], applied, recipe, network.graph, base)
     biases = {use.weight.bias: use.weight.name for use in network.uses}
     for name, parameter in own.items():
         role: ParameterRole = network.roles.get(name, "unused")
         facts: dict[str, Any] = {}
-        if applied := uses.get(name, []):
+        applied = uses.get(name, [])
+        if applied:
             role = applied[-1].role
             facts = {
                 "std": inits[name].std,
@@ -155,12 +222,12 @@ def _rows(
             "not initialised": not facts and role not in ("gain", "shift"),
             "not trained": not parameter.requires_grad,
         }
-        factor = 1.0
+        factor = values.layer_multipliers.get(name, 1.0)
         if isinstance(recipe, Mup):
             if {use.role for use in applied} > {"readout"}:
                 raise InputError(f"rule 'mup' cannot use {name} as a readout and as another layer")
             growth = _growth(name, parameter, facts.get("fan_in"), base)
-            factor = recipe.factor(*growth, readout=role == "readout")
+            factor = recipe.factor(*growth, readout=role == "readout", optimizer=optimizer)
         yield ParameterPlan(
             name=name,
             shape=tuple(parameter.shape),
@@ -208,13 +275,17 @@ def _growth(
     """Return the ratios of a parameter's fan-in and fan-out to those of the base."""
     if base is None:
         return 1.0, 1.0
-    row = next((row for row in base.parameters if row.name == name), None)
-    if row is None:
+    rows = {row.name: row for row in base.parameters}
+    if name not in rows:
         raise InputError(
             f"rule 'mup' needs a base that differs in width only; the base has no {name}"
         )
-    grown = [size / of for size, of in zip(parameter.shape, row.shape, strict=False) if size != of]
-    # If the parameter belongs to no layer, its second dimension that grows counts as the fan-in, as
-    # in `mup`.
-    ratio = fan_in / (row.fan_in or 1) if fan_in else grown[1] if len(grown) > 1 else 1.0
+    row = rows[name]
+    sizes = zip(parameter.shape, row.shape, strict=False)
+    grown = [size / of for size, of in sizes if size != of]
+    ratio = 1.0
+    if fan_in:
+        ratio = fan_in / (row.fan_in or 1)
+    elif len(grown) > 1:  # a parameter of no layer: its second dimension that grows, as in `mup`
+        ratio = grown[1]
     return ratio, parameter.numel() / math.prod(row.shape) / ratio

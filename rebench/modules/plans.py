@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["ParameterPlan", "Plan"]
 
 ParameterRole: TypeAlias = WeightRole | OtherRole | Literal["unused"]
+Optimizer: TypeAlias = Literal["sgd", "adam"]
 Rate: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 # Sizes are those of tensors: torch counts in 64 bits.
 Size: TypeAlias = Annotated[int, Field(ge=0, lt=2**63)]
@@ -74,13 +75,15 @@ class Plan(BaseModel):
 
     `graph.depth_polynomial()` counts the paths of the network by their number of layers.
     `movement` is the mean movement of one step at rate 1, for a rule that measures it.
-    All rates are relative to the plan `base`.
+    All rates are relative to the plan `base`. The rates are for the optimiser `optimizer`: SGD, or
+    Adam and AdamW.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     rule: str
     learning_rate: Rate
+    optimizer: Optimizer = "sgd"
     weight_decay: Rate | None = None
     movement: Rate | None = None
     graph: NetworkGraph
@@ -105,15 +108,31 @@ class Plan(BaseModel):
         columns = ["role", "learning_rate", "std", "in_degree", "paths", "scale_invariant"]
         layers = self.explain().dropna(subset="paths").set_index("name")[columns]
         table = layers.to_string(max_rows=14, index_names=False, float_format="{:.4g}".format)
-        unscaled = self.base is None and "base_lr=" in self.rule
-        why = " (base_lr, as no base network was given)" * unscaled
-        return (
-            f"Plan by {self.rule}: learning rate {self.learning_rate:.4g}{why};"
-            f" layers: {len(layers)}, parameters: {len(self.parameters)}\n{table}\n"
-            "plan.explain() returns a table of all parameters, with the reasons for their rates."
-        )
+        optimizer = "SGD" if self.optimizer == "sgd" else "Adam"
+        rate = f"learning rate {self.learning_rate:.4g} for {optimizer}"
+        if self.base is None and "base_lr=" in self.rule:
+            rate += " (base_lr, as no base network was given)"
+        size = f"layers: {len(layers)}, parameters: {len(self.parameters)}"
+        lines = [
+            f"Plan by {self.rule}: {rate}; {size}",
+            table,
+            "plan.explain() returns a table of all parameters, with the reasons for their rates.",
+        ]
+        transfers = self.rule.split("(")[0] in ("mup", "one-step")
+        if self.base is not None and self.base.width != self.width and not transfers:
+            lines.append(
+                f"The base has another width (fan-in {self.base.width}, here {self.width}). This"
+                " rule does not transfer rates over width: check them (plan.check), or use mup."
+            )
+        return "\n".join(lines)
 
     __repr__ = __str__
+
+    @property
+    def width(self) -> int:
+        """Largest fan-in of a layer that does not read the input."""
+        later = [row for row in self.parameters if row.role in ("hidden", "readout")]
+        return max((row.fan_in or 0 for row in later), default=0)
 
     def to_json(self) -> str:
         """Return the plan as JSON; path counts are exact at any size."""
@@ -152,11 +171,24 @@ class Plan(BaseModel):
         rates, settled = frame["learning_rate"] / squares, frame["scale_invariant"]
         return frame.assign(effective_rate=rates[settled], forgetting_steps=steps[settled])
 
-    def init_(self, model: nn.Module, generator: torch.Generator) -> None:
-        """Draw the weights of `model` in place from `generator`, and reset its normalisations.
+    def init_(self, model: nn.Module, generator: torch.Generator | None = None) -> None:
+        """Draw the weights of `model` in place, and reset its normalisations.
 
         Other parameters, such as a position embedding that is added, keep their values.
+
+        Args:
+            model: a network with the plan's parameters.
+            generator: source of the random numbers, such as ``torch.Generator().manual_seed(0)``;
+                the same seed gives the same weights. Default: torch's global generator, which
+                ``torch.manual_seed`` seeds.
         """
+        if generator is None:
+            generator = torch.default_generator
+        if not isinstance(generator, torch.Generator):
+            raise InputError(
+                "generator must be a torch.Generator, such as torch.Generator().manual_seed(0), "
+                f"got {generator!r}"
+            )
         parameters = self._matched(model)
         for row in self.parameters:
             parameter = parameters[row.name]
@@ -170,7 +202,11 @@ class Plan(BaseModel):
                 module.reset_running_stats()
 
     def param_groups(self, model: nn.Module) -> list[dict[str, Any]]:
-        """Return parameter groups for an optimiser, one group for each learning rate."""
+        """Return parameter groups for an optimiser of the plan's kind, one for each learning rate.
+
+        For a plan with the optimizer ``"sgd"`` this is `torch.optim.SGD`, with ``"adam"``
+        `torch.optim.Adam` or `AdamW`.
+        """
         parameters = self._matched(model)
         groups: dict[float, list[nn.Parameter]] = {}
         for row in self.parameters:
@@ -189,10 +225,11 @@ class Plan(BaseModel):
     ) -> pd.DataFrame:
         """Return how far one step moves the output of every layer, in `model` and in its base.
 
-        The step is plain SGD at the plan's rates, on copies of the networks with their current
-        weights. `batch` is the inputs and a target. The movement is the root mean square (RMS)
-        change of a layer's outputs: after the normalisation, if one follows; otherwise divided by
-        the RMS of the outputs. After `from_json`, pass the `base` network again.
+        The step is the first step of plain SGD, or of Adam if the plan is for Adam, at the plan's
+        rates, on copies of the networks with their current weights. `batch` is the inputs and a
+        target. The movement is the root mean square (RMS) change of a layer's outputs: after the
+        normalisation, if one follows; otherwise divided by the RMS of the outputs. After
+        `from_json`, pass the `base` network again.
 
         Returns:
             A row per layer: `parameter`, `role`, `movement` and `base`, the movement in the base
@@ -212,7 +249,8 @@ class Plan(BaseModel):
         self._matched(model)
         rows = [row for row in self.parameters if row.paths is not None]
         probe = Probe(model, batch, [row.name for row in rows], loss=loss)
-        ahead = probe.outputs_after({row.name: row.learning_rate for row in self.parameters})
+        rates = {row.name: row.learning_rate for row in self.parameters}
+        ahead = probe.outputs_after(rates, signs=self.optimizer == "adam")
         moved = []
         for row in rows:
             change = None

@@ -1,7 +1,7 @@
 """Trace of a module as a list of calls to ATen, by `torch.export` or, if that fails, `torch.fx`.
 
-The meaning of operations is defined in `steps`. A copy of the model is traced in training mode, on
-tensors without values.
+The meaning of operations is defined in `reading`. A copy of the model is traced in training mode,
+on tensors without values.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from torch.utils import _pytree as pytree
 
 from rebench.errors import InputError
 
-__all__ = ["Call", "Program", "TracerName", "UntraceableError", "trace"]
+__all__ = ["Call", "Program", "TracerName", "UntraceableError", "trace", "written_out"]
 
 TracerName: TypeAlias = Literal["export", "fx"]
 
@@ -38,8 +38,9 @@ class Call:
     @property
     def operation(self) -> str:
         """Name in ATen without the underscore of in-place forms: ``add`` for ``add_``."""
-        name: str = self._schema.name if self._schema else getattr(self.node.target, "__name__", "")
-        name = name.split("::")[-1]
+        if not self._schema:
+            return str(getattr(self.node.target, "__name__", ""))
+        name = str(self._schema.name).split("::")[-1]
         return name.removesuffix("_") if self.in_place else name
 
     @property
@@ -50,8 +51,11 @@ class Call:
     @property
     def module(self) -> str:
         """Path of the innermost module that makes the call, if the tracer records it."""
-        stack = self.node.meta.get("nn_module_stack") or {}
-        return str(list(stack.values())[-1][0]) if stack else ""
+        stack = self.node.meta.get("nn_module_stack")
+        if not stack:
+            return ""
+        path = list(stack.values())[-1][0]
+        return str(path)
 
     @property
     def title(self) -> str:
@@ -65,8 +69,28 @@ class Call:
 
     def argument(self, position: int | None, default: Any = None) -> Any:
         """Return an argument by position; keyword-only arguments have no position."""
-        args = self.node.args
-        return default if position is None or position >= len(args) else args[position]
+        if position is None or position >= len(self.node.args):
+            return default
+        return self.node.args[position]
+
+
+def written_out(call: Call) -> list[Call]:
+    """Return a call of `addcmul` as products and a sum; the sum keeps its node."""
+    total, aten = call.node, torch.ops.aten
+    first, one, two = (call.argument(place) for place in range(3))
+    scale = total.kwargs.get("value", 1)
+    with total.graph.inserting_before(total):
+        product = total.graph.create_node(
+            "call_function", aten.mul.Tensor, (one, two), name=f"{total.name}_product"
+        )
+        product.meta.update(total.meta, val=aten.mul(one.meta["val"], two.meta["val"]))
+        calls = [Call(product)]
+        if scale != 1:
+            product = total.graph.call_function(aten.mul.Tensor, (product, scale))
+            product.meta.update(calls[0].node.meta)
+            calls.append(Call(product))
+    total.target, total.args, total.kwargs = aten.add.Tensor, (first, product), {}
+    return [*calls, Call(total)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,15 +138,20 @@ _Trace: TypeAlias = tuple[list[fx.Node], list[fx.Node], dict[fx.Node, str]]
 
 def _exported(model: nn.Module, inputs: tuple[Any, ...]) -> _Trace:
     exported = torch.export.export(model, inputs, strict=False)
-    signature, nodes = exported.graph_signature, list(exported.graph.nodes)
+    signature = exported.graph_signature
+    nodes = list(exported.graph.nodes)
+    first = {id(value): name for name, value in model.named_parameters()}
+    given = []
+    parameters = {}
     for node in nodes:
         if isinstance(node.target, HigherOrderOperator):  # for example `torch.autocast`
             raise UntraceableError(f"node {node.name!r} ({node.target}) contains another program")
-    first = {id(value): name for name, value in model.named_parameters()}
-    given, owned = set(signature.user_inputs), signature.inputs_to_parameters
-    names = {node: owned[node.name] for node in nodes if node.name in owned}
-    parameters = {node: first[id(model.get_parameter(name))] for node, name in names.items()}
-    return nodes, [node for node in nodes if node.name in given], parameters
+        if node.name in signature.user_inputs:
+            given.append(node)
+        if node.name in signature.inputs_to_parameters:
+            name = signature.inputs_to_parameters[node.name]
+            parameters[node] = first[id(model.get_parameter(name))]  # tied weights have one name
+    return nodes, given, parameters
 
 
 def _dispatched(model: nn.Module, inputs: tuple[Any, ...]) -> _Trace:

@@ -72,16 +72,20 @@ class Probe:
             if parameter.grad is not None
         }
 
-    def outputs_after(self, step: float | Mapping[str, float]) -> dict[str, torch.Tensor]:
+    def outputs_after(
+        self, step: float | Mapping[str, float], *, signs: bool = False
+    ) -> dict[str, torch.Tensor]:
         """Return the layers' outputs after one gradient step, then undo the step.
 
-        `step` is the learning rate of all parameters, or a mapping from their names to rates.
+        `step` is the learning rate of all parameters, or a mapping from their names to rates. With
+        `signs`, the step is along the signs of the gradient, as the first step of Adam.
         """
         with torch.no_grad():
             before = {name: self._parameters[name].clone() for name in self.gradients}
             for name, gradient in self.gradients.items():
                 rate = step if isinstance(step, float) else step[name]
-                self._parameters[name].sub_(gradient, alpha=rate)
+                direction = gradient.sign() if signs else gradient
+                self._parameters[name].sub_(direction, alpha=rate)
             self._run()
             for name, value in before.items():
                 self._parameters[name].copy_(value)
@@ -96,8 +100,26 @@ class Probe:
             torch.manual_seed(0)
             with recorder:
                 output = self.net(*self._inputs)
-            loss = self._loss(output, self._target)
+            loss = self._loss_of(output)
         self._seen = {name: torch.cat(parts) for name, parts in recorder.seen.items()}
+        return loss
+
+    def _loss_of(self, output: Any) -> torch.Tensor:
+        try:
+            loss = self._loss(output, self._target)
+        except (RuntimeError, ValueError, IndexError, TypeError, AttributeError) as error:
+            first, second = (
+                f"shape {tuple(value.shape)}" if torch.is_tensor(value) else type(value).__name__
+                for value in (output, self._target)
+            )
+            raise InputError(
+                f"the loss of an output ({first}) and a target ({second}) cannot be computed: "
+                f"{str(error).splitlines()[0]}; pass loss, a function of both that returns one "
+                "number. For tokens: lambda output, target: "
+                "torch.nn.functional.cross_entropy(output.flatten(0, -2), target.flatten())"
+            ) from error
+        if not torch.is_tensor(loss) or loss.numel() != 1:
+            raise InputError(f"loss must return a tensor with one number, got {loss!r:.60}")
         return loss
 
 

@@ -17,6 +17,7 @@ from .graph import (
     DEFAULT_BASE_LR,
     Architecture,
     NoPathError,
+    base_of,
     edge_degree,
     require_path,
 )
@@ -33,6 +34,7 @@ __all__ = [
     "NoPathError",
     "Positive",
     "Recipe",
+    "base_of",
     "default_init",
     "degree_init",
     "edge_degree",

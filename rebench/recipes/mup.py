@@ -1,32 +1,34 @@
-"""Maximal-update parametrisation (Yang et al.) for SGD, as plain SGD with layer multipliers.
+"""Maximal-update parametrisation (Yang et al.), as a plain optimiser with layer multipliers.
 
 muP transfers a learning rate across *width*; paths and degrees play no role. At the base width, it
-is `base_lr` with PyTorch's default init. With m = width / base_width, this table is equal to MuSGD
-and MuReadout of the package `mup`, except for weight decay:
+is `base_lr` with PyTorch's default init. With m = width / base_width, this table is equal to MuSGD,
+MuAdam and MuReadout of the package `mup`, except for weight decay:
 
-=================  ===========================================  =================
-parameter          init                                         factor on the lr
-=================  ===========================================  =================
-stem               default (its fan-in is the input's)          m
-hidden weights     default, std ~ fan_in^-1/2                   1
-gains and biases   gains 1; biases as at the base width         m
-readout weight     default times output_mult m^-1/2             output_mult^2 / m
-readout bias       as at the base width                         1
-=================  ===========================================  =================
+=================  ====================================  =====================  ===============
+parameter          init                                  factor on lr of SGD    of Adam
+=================  ====================================  =====================  ===============
+stem               default (its fan-in is the input's)   m                      1
+hidden weights     default, std ~ fan_in^-1/2            1                      1 / m
+gains and biases   gains 1; biases as at the base width  m                      1
+readout weight     default times output_mult m^-1/2      output_mult^2 / m      output_mult / m
+readout bias       as at the base width                  1                      1
+=================  ====================================  =====================  ===============
 
-Queries and keys are hidden weights. For parameters that are not in the table, the shape decides:
-the factor is m if one dimension grows with the width, and 1 if two grow.
+Recipes train with SGD. `rebench.plan` also gives the factors for Adam and AdamW.
 
-The readout's weight includes MuReadout's factor output_mult / m. MuSGD also divides the weight
-decay of each parameter by its factor; plain SGD with one weight decay does not. Both are equal
-without weight decay, or at the base width.
+Queries and keys are hidden weights. For parameters that are not in the table, the shape decides. If
+one dimension grows with the width, the factor is m (Adam: 1). If two grow, it is 1 (Adam: 1 / m).
+
+The readout's weight includes MuReadout's factor output_mult / m. MuSGD and MuAdam also divide the
+weight decay of each parameter by its factor; an optimiser with one weight decay does not. Both are
+equal without weight decay, or at the base width.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from rebench.recipes.base import Count, HyperParameters, Needs, Positive, Recipe, register
 from rebench.recipes.graph import DEFAULT_BASE_LR, Architecture
@@ -80,11 +82,20 @@ class Mup(Recipe):
         std = init.std * self.output_mult * fan_in**-0.5 if layer.role == "readout" else init.std
         return dataclasses.replace(init, bias_bound=bias_bound, std=std)
 
-    def factor(self, fan_in: float, fan_out: float, *, readout: bool = False) -> float:
+    def factor(
+        self,
+        fan_in: float,
+        fan_out: float,
+        *,
+        readout: bool = False,
+        optimizer: Literal["sgd", "adam"] = "sgd",
+    ) -> float:
         """Return the factor on the rate of a parameter, from its sizes relative to the base.
 
         The relative fan-in of a bias, a gain or a weight that reads the input is always 1.
         """
+        if optimizer == "adam":
+            return (self.output_mult if readout else 1.0) / fan_in
         return fan_out * (self.output_mult**2 if readout else 1.0) / fan_in
 
     def measure(

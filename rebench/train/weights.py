@@ -278,6 +278,9 @@ def _place(folder: Path, trial: Trial) -> Path:
 
 def _trial(cell: Cell | int | str, fields: Mapping[str, Any]) -> Trial:
     """Return the trial with the given fields; other fields have their defaults."""
+    for name in fields:
+        if name not in Trial.model_fields:
+            raise UnknownNameError("trial field", name, Trial.model_fields)
     given = {"dataset": "cifar10", "recipe": "nb201", "seed": 777, **fields, "cell": cell}
     recipe = given["recipe"]
     rule = make_recipe(RecipeSpec.parse(recipe) if isinstance(recipe, str) else recipe)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import bz2
 import pickletools
+import re
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -77,6 +79,13 @@ def test_bad_name_is_refused_and_shown(text: str, says: str):
         Cell.find(text)
     assert says in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("value", [True, np.True_, 3.5, 15_625])
+def test_index_that_is_no_whole_number_of_a_cell_is_refused(value):
+    for read in (Cell.from_index, Cell.find):
+        with pytest.raises(CellError, match=re.escape(repr(value))):
+            read(value)
 
 
 def test_misspelt_operation_gets_the_nearest_one():

@@ -178,6 +178,44 @@ def test_paths_lead_through_the_gated_value(name: str, tracer: str):
     assert network.graph.depth_polynomial() == expected
 
 
+def _talking(net, x):
+    """Return attention with talking heads: two layers mix the heads, around softmax."""
+    q, k, v = (layer(x).unflatten(-1, (2, 2)).transpose(1, 2) for layer in (net.a, net.b, net.c))
+    scores = net.before((q @ k.mT).permute(0, 2, 3, 1)).softmax(-2)
+    mixed = net.after(scores).permute(0, 3, 1, 2) @ v
+    return net.d(mixed.transpose(1, 2).flatten(2))
+
+
+@TRACERS
+def test_layers_that_mix_the_heads_of_attention_make_a_gate(tracer: str):
+    network = _read(_talking, tracer, before=nn.Linear(2, 2), after=nn.Linear(2, 2))
+    assert network.graph.depth_polynomial() == (0, 0, 1)  # values, then d
+    uses = _uses(network)
+    assert {name: use.paths for name, use in uses.items()} == {
+        "a": 0, "b": 0, "before": 0, "after": 0, "c": 1, "d": 1, "last": 1,
+    }  # fmt: skip
+    assert uses["after"].role == "hidden"
+
+
+@TRACERS
+def test_gate_of_gmlp_is_read_with_the_paths_that_its_error_suggests(tracer: str):
+    """Read a gMLP block, whose gate has no activation: its init decides which factor it is."""
+
+    def body(net, x):
+        value, gate = F.gelu(net.wide(x)).chunk(2, -1)
+        return x + net.a(value * net.spatial(net.norm(gate).mT).mT)
+
+    modules = {"wide": nn.Linear(4, 8), "norm": nn.LayerNorm(4), "spatial": nn.Linear(5, 5)}
+    with pytest.raises(UntraceableError, match=r"node 'mul' \(mul\).*") as refused:
+        _read(body, tracer, **modules)
+    assert str(refused.value).endswith(
+        "such as opaque={'mul': [(1,), ()]} if the second value is a gate of the first"
+    )
+    network = _read(body, tracer, opaque={"mul": [(1,), ()]}, **modules)
+    assert network.graph.depth_polynomial() == (1, 0, 1)
+    assert _uses(network)["spatial"].paths == 0
+
+
 REFUSED = {
     "two layers": (lambda net, x: net.a(x) * net.b(x), "mul"),
     "two gates": (lambda net, x: net.a(x).sigmoid() * net.b(x).softmax(-1), "mul"),
@@ -185,6 +223,13 @@ REFUSED = {
     "activations of both": (lambda net, x: F.silu(net.a(x)) * net.b(x).tanh(), "mul"),
     "a gate that is divided": (lambda net, x: net.a(x).sigmoid() / net.b(x), "div"),
     "scores without softmax": (lambda net, x: net.a(x) @ net.b(x).mT @ net.c(x), "matmul"),
+    "a layer behind sigmoid": (lambda net, x: net.a(net.b(x).sigmoid()).mT @ net.c(x), "matmul"),
+    "two layers behind softmax": (
+        lambda net, x: net.a(net.b(net.c(x).softmax(-1))).mT @ net.d(x), "matmul"
+    ),
+    "a product with a layer behind softmax": (
+        lambda net, x: net.a(net.b(x).softmax(-1)) * net.c(x), "mul"
+    ),
     "a learned value": (
         lambda net, x: F.scaled_dot_product_attention(net.a(x), net.b(x), net.fixed), "scaled_dot"
     ),

@@ -117,6 +117,62 @@ def _degree(network, name, end=0):
     return (1, *network.graph.degrees)[_use(network, name).edge[end]]
 
 
+# The same network, written with a composite operation and with sums and products.
+SAME = {
+    "the sum of a stack": (
+        lambda net, x: torch.stack([net.a(x), net.b(net.c(x))]).sum(0) + net.d(x),
+        lambda net, x: net.a(x) + net.b(net.c(x)) + net.d(x),
+    ),
+    "the mean of a stack": (
+        lambda net, x: torch.stack([net.a(x), net.b(net.c(x))], dim=-1).mean(-1) + net.d(x),
+        lambda net, x: (net.a(x) + net.b(net.c(x))) / 2 + net.d(x),
+    ),
+    "the other means of a stack": (
+        lambda net, x: net.d(torch.stack([net.a(x), net.b(net.c(x))], dim=1).mean(0)),
+        lambda net, x: net.d(torch.cat([net.a(x)[:, None], net.b(net.c(x))[:, None]], 1).mean(0)),
+    ),
+    "the means of a stack over two dimensions": (
+        lambda net, x: torch.stack([net.a(x), net.b(net.c(x))], dim=1).mean((0, 1)) + net.d(x)[0],
+        lambda net, x: (net.a(x) + net.b(net.c(x))).mean(0) / 2 + net.d(x)[0],
+    ),
+    "a flat stack": (
+        lambda net, x: net.wide(torch.stack([net.a(x), net.b(net.c(x))], 1).flatten(1)),
+        lambda net, x: net.wide(torch.cat([net.a(x), net.b(net.c(x))], 1)),
+    ),
+    "addcmul with a parameter": (
+        lambda net, x: torch.addcmul(x, net.scale, net.a(x)),
+        lambda net, x: x + net.scale * net.a(x),
+    ),
+    "addcmul with a gate and a factor": (
+        lambda net, x: torch.addcmul(net.a(x), net.b(x).sigmoid(), net.c(net.d(x)), value=0.5),
+        lambda net, x: net.a(x) + 0.5 * (net.b(x).sigmoid() * net.c(net.d(x))),
+    ),
+    "addcmul with a constant": (
+        lambda net, x: torch.addcmul(net.scale, torch.ones(4), net.a(x)),
+        lambda net, x: net.scale + net.a(x),
+    ),
+}
+
+
+@TRACERS
+@pytest.mark.parametrize("name", SAME)
+def test_a_composite_operation_is_read_as_its_parts(name: str, tracer: str):
+    composite, plain = (
+        _read(body, tracer, wide=nn.Linear(8, 4), scale=nn.Parameter(torch.ones(4)))
+        for body in SAME[name]
+    )
+    assert composite.graph.depth_polynomial() == plain.graph.depth_polynomial()
+    assert composite.roles == plain.roles
+    facts = ("role", "in_degree", "paths", "normalised")
+    found, expected = (
+        {use.weight.name: [getattr(use, fact) for fact in facts] for use in network.uses}
+        for network in (composite, plain)
+    )
+    assert found == expected
+    degrees = [_degree(network, "last.weight", end=1) for network in (composite, plain)]
+    assert degrees[0] == degrees[1]
+
+
 @TRACERS
 def test_terms_that_only_one_sum_reads_are_counted_together(tracer: str):
     network = _read(lambda net, x: net.a(x) + net.b(x) + torch.relu(net.c(x)), tracer=tracer)
@@ -189,14 +245,40 @@ def test_fan_in_of_convolutions_counts_the_inputs_of_one_output(layer, fan_in: i
     assert outputs.std().item() == pytest.approx(1, rel=0.35)
 
 
+@TRACERS
+def test_fan_in_of_a_matrix_is_its_number_of_rows(tracer: str):
+    bodies = (
+        lambda net, x: x @ net.matrix,
+        lambda net, x: torch.mm(x, net.matrix),
+        lambda net, x: torch.addmm(net.shift, x, net.matrix),
+    )
+    for body in bodies:
+        given = {"matrix": nn.Parameter(torch.ones(4, 12)), "shift": nn.Parameter(torch.ones(12))}
+        network = _read(
+            lambda net, x, body=body: net.wide(body(net, x)),
+            tracer=tracer,
+            wide=nn.Linear(12, 4),
+            **given,
+        )
+        assert _use(network, "matrix").weight.fan_in == 4
+
+
 REFUSED = {
     "a quotient": (lambda net, x: 1 / net.a(x), "div|reciprocal"),
     "a detached value": (lambda net, x: net.a(x) + net.b(x).detach(), "detach"),
-    "a stack": (lambda net, x: torch.stack([net.a(x), net.b(x)]).sum(0), "stack"),
+    "a part of a stack": (lambda net, x: torch.stack([net.a(x), net.b(x)])[0], "select"),
+    "the largest of a stack": (lambda net, x: torch.stack([net.a(x), net.b(x)]).amax(0), "amax"),
+    "activations that are added": (
+        lambda net, x: torch.stack([net.a(x), net.b(x)]).relu().sum(0), "sum"
+    ),
+    "a stack with a constant": (lambda net, x: torch.stack([net.a(x), 0 * x + 1]).sum(0), "sum"),
+    "addcmul without a gate": (
+        lambda net, x: torch.addcmul(net.a(x), net.b(x), net.c(x)), "addcmul_product"
+    ),
     "a part of parts": (lambda net, x: torch.cat([net.a(x), net.b(x)], 1)[:, 2:6], "slice"),
     "a term times 0": (lambda net, x: torch.add(net.a(x), net.b(x), alpha=0), "add"),
     "a computed weight": (lambda net, x: F.linear(x, net.a.weight * net.b.weight), "computed from"),
-}
+}  # fmt: skip
 
 
 @TRACERS

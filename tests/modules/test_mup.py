@@ -76,26 +76,67 @@ NETWORKS = {
 }
 
 
-def _factors(mup, make):
+def _factors(mup, make, optimizer):
     """Return the factor of the package `mup` on each rate, including that of its readout."""
     networks = [make(width) for width in (WIDTH, BASE, DELTA)]
     for network in networks:
         network.readout = mup.MuReadout(network.readout.in_features, network.readout.out_features)
     model = mup.set_base_shapes(networks[0], networks[1], delta=networks[2])
-    groups = mup.MuSGD(model.parameters(), lr=1.0).param_groups
+    made = mup.MuSGD if optimizer == "sgd" else mup.MuAdam
+    groups = made(model.parameters(), lr=1.0).param_groups
     rates = {id(parameter): group["lr"] for group in groups for parameter in group["params"]}
     factors = {name: rates[id(parameter)] for name, parameter in model.named_parameters()}
-    # MuReadout divides the data by the relative width, as if its weight were that much smaller.
-    factors["readout.weight"] /= model.readout.width_mult() ** 2
+    # MuReadout divides the data by the relative width, as if its weight were that much smaller. So
+    # is its gradient, which changes the steps of SGD only.
+    factors["readout.weight"] /= model.readout.width_mult() ** (2 if optimizer == "sgd" else 1)
     return factors
 
 
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
 @pytest.mark.parametrize("name", NETWORKS)
-def test_every_factor_is_that_of_the_package(name: str):
+def test_every_factor_is_that_of_the_package(name: str, optimizer: str):
     mup = pytest.importorskip("mup")
     make, inputs = NETWORKS[name]
-    plan = rebench.plan(make(WIDTH), inputs, rule="mup", base=make(BASE), base_lr=1.0)
-    assert {row.name: row.learning_rate for row in plan.parameters} == _factors(mup, make)
+    options = {"rule": "mup", "base_lr": 1.0, "optimizer": optimizer}
+    plan = rebench.plan(make(WIDTH), inputs, base=make(BASE), **options)
+    assert plan.optimizer == optimizer
+    rates = {row.name: row.learning_rate for row in plan.parameters}
+    assert rates == _factors(mup, make, optimizer)
+
+
+def _movements(width, **options):
+    """Return the mean movement of each layer in one step, over several initialisations."""
+    generator = torch.Generator().manual_seed(0)
+    batch = torch.randn(32, 6, generator=generator), torch.arange(32) % 3
+    plan = rebench.plan(mlp(width), batch[0], base=mlp(16), **options)
+    network = mlp(width)
+    total = 0.0
+    for _ in range(8):
+        plan.init_(network, generator)
+        total += plan.check(network, batch)["movement"][:2]  # of the stem and the hidden layer
+    return total / 8
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+def test_layers_move_equally_far_at_every_width(optimizer: str):
+    options = {"rule": "mup", "base_lr": 1e-3, "optimizer": optimizer}
+    grown = _movements(512, **options) / _movements(16, **options)
+    assert grown.tolist() == pytest.approx([1, 1], rel=0.3)
+
+
+def test_topology_does_not_transfer_over_width_and_says_so():
+    options = {"base_lr": 1e-3}
+    grown = _movements(512, **options) / _movements(16, **options)
+    assert grown.min() < 0.1
+    plan = rebench.plan(mlp(32), torch.zeros(2, 6), base=mlp(8), **options)
+    assert str(plan).splitlines()[-1] == (
+        "The base has another width (fan-in 8, here 32). This rule does not transfer rates over"
+        " width: check them (plan.check), or use mup."
+    )
+    same = rebench.plan(mlp(8), torch.zeros(2, 6), base=mlp(8), **options)
+    wide = rebench.plan(mlp(32), torch.zeros(2, 6), base=mlp(8), rule="mup")
+    for other in (same, wide, rebench.plan(mlp(8), torch.zeros(2, 6), **options)):
+        assert "another width" not in str(other)
 
 
 @pytest.mark.parametrize("packed", [True, False], ids=["packed", "separate"])

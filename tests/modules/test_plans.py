@@ -1,8 +1,10 @@
 """Plans: rates, init, one step, JSON, compiled modules."""
 
 import copy
+import dataclasses
 import itertools
 import math
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -17,6 +19,7 @@ from experiments.laws.dagnet import DagMLP
 from experiments.laws.graphs import chain, random_graphs
 from rebench.errors import InputError, UnknownNameError
 from rebench.modules import Plan
+from rebench.recipes import HyperParameters, Recipe, base_of, require_path
 from rebench.recipes.recursion import Graphs, degree_gains, exact_update
 
 
@@ -76,10 +79,54 @@ def test_every_rule_that_takes_a_graph_takes_a_module_s(rule: str, rate: float):
     (mlp(), {"rule": "topolgy"}, UnknownNameError, "topology"),
     (mlp(), {"rule": "one-step"}, InputError, "needs batch"),
     (mlp(), {"rule": "mup", "base": mlp(depth=2)}, InputError, "in width only; the base has"),
+    (mlp(), {"optimizer": "adam", "base_lr": 0.1}, InputError, "for SGD only, .* use rule='mup'"),
+    (mlp(), {"optimizer": "adam", "rule": "mup"}, InputError, "needs base_lr: .*base_lr=0.001"),
+    (mlp(), {"optimizer": "adamw"}, InputError, r"'adam' \(also for AdamW\), got 'adamw'"),
 ])  # fmt: skip
 def test_rules_that_cannot_answer_say_so(network, options, error, message: str):
     with pytest.raises(error, match=message):
         rebench.plan(network, IMAGES if isinstance(network, UNet) else X, **options)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PerPath(Recipe):
+    """Rate divided by the number of paths, relative to the base or not; registered below."""
+
+    name: ClassVar[str] = "per-path"
+    summary: ClassVar[str] = "the rate over the number of paths"
+    paper: ClassVar[str] = "none"
+
+    base_lr: float = 0.1
+    relative: bool = False
+
+    def hyperparameters(self, cell):
+        paths = sum(require_path(self.name, cell))
+        if self.relative:
+            paths /= sum(require_path(self.name, base_of(cell)))
+        factors = {"stem.weight": 3.0}
+        return HyperParameters(learning_rate=self.base_lr / paths, layer_multipliers=factors)
+
+
+@pytest.fixture
+def _per_path(monkeypatch):
+    found = rebench.recipes.base._found() | {"per-path": {"here": PerPath}}
+    monkeypatch.setattr(rebench.recipes.base, "_found", lambda: found)
+
+
+@pytest.mark.usefixtures("_per_path")
+def test_an_own_rule_that_ignores_the_base_is_refused():
+    network, base = DenseNet(layers=4), DenseNet(layers=1)  # 16 and 2 paths
+    with pytest.raises(InputError, match=r"'per-path.*' does not use base: .* 0\.00625 .*base_of"):
+        rebench.plan(network, IMAGES, rule="per-path", base=base)
+    alone = rebench.plan(network, IMAGES, rule="per-path")
+    assert alone.learning_rate == pytest.approx(0.1 / 16)
+    relative = rebench.plan(network, IMAGES, rule="per-path(relative=true)", base=base)
+    assert relative.learning_rate == pytest.approx(0.1 / 8)
+    rates = {name: row.learning_rate for name, row in rows(relative).items()}
+    assert rates["stem.weight"] == pytest.approx(0.3 / 8)
+    assert rates["readout.weight"] == relative.learning_rate
+    # A rule with the same rate for all networks has a base for `check`.
+    assert rebench.plan(network, IMAGES, rule="nb201", base=base).base is not None
 
 
 def _law(code):
@@ -166,6 +213,54 @@ def test_check_shows_the_movement_of_each_layer_and_of_the_base():
     again = Plan.from_json(plan.to_json())
     assert again.check(network, batch)["base"].isna().all()
     assert again.check(network, batch, base=base).equals(frame)
+
+
+def test_check_of_a_plan_for_adam_takes_its_first_step():
+    batch = (torch.randn(8, 6, generator=generator()), torch.arange(8) % 3)
+    network, options = mlp(), {"rule": "mup", "base_lr": 1e-3, "optimizer": "adam"}
+    plan = rebench.plan(network, X, base=mlp(width=4), **options)
+    frame = plan.check(network, batch)
+    stepped = copy.deepcopy(network).double()
+    x = batch[0].double()
+    before = stepped[:3](x).detach()
+    F.cross_entropy(stepped(x), batch[1]).backward()
+    torch.optim.Adam(plan.param_groups(stepped), eps=1e-30).step()
+    moved = (stepped[:3](x) - before).square().mean() / before.square().mean()
+    assert frame["movement"][1] == pytest.approx(math.sqrt(moved.item()))
+    assert Plan.from_json(plan.to_json()).optimizer == "adam"
+    assert "learning rate 0.001 for Adam" in str(plan)
+
+
+def test_one_step_measures_tokens_with_their_loss():
+    words = torch.randint(11, (4, 6), generator=generator())
+
+    class Tagger(Former):
+        def forward(self, words):
+            return self.readout(self.embed(words) + self.positions)  # a prediction for each word
+
+    network, options = Tagger(), {"rule": "one-step", "batch": (words, words % 3), "base_lr": 0.1}
+    with pytest.raises(
+        InputError, match=r"output \(shape \(4, 6, 3\)\) and a target .* For tokens"
+    ):
+        rebench.plan(network, words, **options)
+    plan = rebench.plan(
+        network,
+        words,
+        loss=lambda output, target: F.cross_entropy(output.flatten(0, -2), target.flatten()),
+        **options,
+    )
+    assert plan.movement > 0
+    with pytest.raises(InputError, match="must return a tensor with one number, got tensor"):
+        rebench.plan(network, words, loss=lambda output, _: output, **options)
+
+
+def test_init_draws_from_the_global_generator_by_default():
+    plan, networks = _plan(), [mlp(), mlp()]
+    torch.manual_seed(3)
+    plan.init_(networks[0])
+    plan.init_(networks[1], generator(3))
+    for one, two in zip(networks[0].parameters(), networks[1].parameters(), strict=True):
+        assert torch.equal(one, two)
 
 
 def test_one_step_measures_both_networks():
@@ -265,8 +360,8 @@ def test_a_printed_plan_is_a_table_of_at_most_20_lines():
     plan = rebench.plan(ResNet(), IMAGES, base_lr=0.1)
     first, columns, *rows, last = str(plan).splitlines()
     assert first == (
-        "Plan by topology(base_lr=0.1): learning rate 0.1 (base_lr, as no base network was given);"
-        " layers: 21, parameters: 62"
+        "Plan by topology(base_lr=0.1): learning rate 0.1 for SGD (base_lr, as no base network was"
+        " given); layers: 21, parameters: 62"
     )
     assert columns.split() == [
         "role", "learning_rate", "std", "in_degree", "paths", "scale_invariant",
@@ -282,7 +377,9 @@ def test_a_printed_plan_is_a_table_of_at_most_20_lines():
 def test_a_network_without_parameters_has_an_empty_plan():
     plan = rebench.plan(nn.Flatten(), IMAGES, rule="fixed")
     assert plan.explain().empty
-    assert str(plan).startswith("Plan by fixed: learning rate 0.1; layers: 0, parameters: 0")
+    assert str(plan).startswith(
+        "Plan by fixed: learning rate 0.1 for SGD; layers: 0, parameters: 0"
+    )
 
 
 def test_path_counts_are_exact_in_frames_and_json():
@@ -389,7 +486,7 @@ def _plan(**options):
 
 
 def test_plan_without_a_base_says_that_its_rate_is_base_lr():
-    said = "learning rate 0.1 (base_lr, as no base network was given);"
+    said = "learning rate 0.1 for SGD (base_lr, as no base network was given);"
     assert said in str(_plan())
     assert said not in str(_plan(base=mlp()))
     assert said not in str(_plan(rule="fixed"))
@@ -400,6 +497,7 @@ def test_plan_without_a_base_says_that_its_rate_is_base_lr():
     (lambda: _plan().check(mlp(), 3), r"batch must be a tuple \(inputs, target\), got a int"),
     (lambda: _plan().check(mlp(), (X,)), r"\(inputs, target\), got a tuple of 1"),
     (lambda: _plan().check(3, (X, X)), "model must be a torch module, got int"),
+    (lambda: _plan().init_(mlp(), 0), "must be a torch.Generator, such as .*, got 0"),
     (lambda: _plan().init_("net", generator()), "model must be a torch module, got str"),
     (lambda: rebench.plan(X, X), "model must be a torch module, got Tensor"),
     (lambda: rebench.plan(mlp(), 3), "inputs must be a tensor .* got int"),
@@ -407,6 +505,7 @@ def test_plan_without_a_base_says_that_its_rate_is_base_lr():
     (lambda: rebench.plan(mlp(), X.shape), "inputs must be a tensor .* got numbers"),
     (lambda: _plan(rule=3), "rule must be the name of a recipe, .* got 3"),
     (lambda: _plan(base="net"), "base must be a torch module or a plan, got str"),
+    (lambda: _plan(base=_plan(), rule="mup", base_lr=1.0, optimizer="adam"), "a plan for 'sgd'"),
     (lambda: _plan(opaque="skip"), "opaque must be 'error' or .* got 'skip'"),
     (lambda: _plan(weight_decay=-1), "weight_decay must be .* got -1"),
     (lambda: _plan(weight_decay="1"), "weight_decay must be .* got '1'"),

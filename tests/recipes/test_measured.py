@@ -204,6 +204,13 @@ def test_fsc_init_gives_the_last_feature_sensitivity_one():
     assert sensitivity == pytest.approx(1, rel=0.15)
 
 
+# By hand: 1 / (8 (1 - 1/2)^(1/2)) and 1 / (8 (1 - 1/4)^(1/2)); one output has no uncertainty.
+@pytest.mark.parametrize(("classes", "std"), [(2, 0.1767767), (4, 0.1443376), (1, 0.125)])
+def test_fsc_readout_depends_on_the_number_of_classes(classes: int, std: float):
+    layer = Layer(name="last", role="readout", weight=torch.zeros(classes, 8))
+    assert make_recipe("fsc").layer_init(layer, FULL).std == pytest.approx(std)
+
+
 def test_fsc_says_whether_it_is_refreshed():
     assert not make_recipe("fsc").refreshed
     assert make_recipe("fsc", refresh=True).refreshed

@@ -274,7 +274,7 @@ def test_error_for_several_networks_or_no_network_names_them(tmp_path: Path):
         (6111, {"seed": 3}, MissingDataError, "cell 6111, seed 3"),
         (11, {}, MissingDataError, "cell 11"),
         (6111, {"seed": -1, "epochs": 0}, InputError, "^seed: .* got -1"),
-        (6111, {"sed": 3}, InputError, "sed"),
+        (6111, {"sed": 3}, InputError, "unknown trial field 'sed'; valid: seed, .*recipe"),
         (6111, {"run": tmp_path / "other"}, MissingDataError, "no folder"),
     ):
         with pytest.raises(error, match=message):
