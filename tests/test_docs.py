@@ -95,8 +95,9 @@ def test_page_on_comparing_recipes_prints_what_it_shows(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_page_on_any_network_prints_what_it_shows(tmp_path):
-    page = PROJECT / "docs" / "how-to" / "any-network.md"
+@pytest.mark.parametrize("name", ["any-network", "own-proxy"])
+def test_page_of_snippets_prints_what_it_shows(tmp_path, name):
+    page = PROJECT / "docs" / "how-to" / f"{name}.md"
     done = ran(["-c", "\n".join(blocks(page, "python"))], tmp_path, COLUMNS="100")
     assert done.stdout == "".join(blocks(page, "text")), done.stderr
 
