@@ -350,7 +350,7 @@ def proxies(
     All proxies are then compared on this sample. With --trained, the networks that a run has stored
     are scored, for its first seed.
 
-    Example: rebench search proxies mini@fixed --proxy naswot --images-of digits --cells 20
+    Example: rebench search proxies mini@fixed --proxy naswot --images-of digits
     """
     import numpy as np
 
