@@ -12,8 +12,25 @@ from support import shared_data
 
 from rebench.machine import search_garbage_rarely
 
+_OF_TERMINALS = {
+    "CI",
+    "COLORTERM",
+    "COLUMNS",
+    "FORCE_COLOR",
+    "GITHUB_ACTIONS",
+    "LINES",
+    "NO_COLOR",
+    "PY_COLORS",
+    "TERM",
+    "TTY_COMPATIBLE",
+    "TTY_INTERACTIVE",
+}
 os.environ.setdefault("MPLBACKEND", "Agg")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# The terminal, CI and SLURM job in which the tests are started are not those of the tests.
+for _name in [*os.environ]:
+    if _name in _OF_TERMINALS or _name.startswith("SLURM"):
+        del os.environ[_name]
 search_garbage_rarely()
 
 
@@ -59,8 +76,6 @@ def stand_in(tmp_path, monkeypatch) -> Callable[[str, str], None]:
     folder = tmp_path / "slurm"
     folder.mkdir()
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
-    for name in [name for name in os.environ if name.startswith("SLURM")]:
-        monkeypatch.delenv(name)
 
     def put(name: str, script: str) -> None:
         (folder / name).write_text(f"#!/bin/sh\nhere={folder}\n{script}\n")

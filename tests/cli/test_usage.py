@@ -286,20 +286,21 @@ def test_a_budget_beyond_the_table_is_reduced_with_a_warning(capsys):
 
 
 def test_characters_that_a_terminal_cannot_write_are_replaced(tmp_path: Path):
-    table = tmp_path / "tâble.csv"
-    table.write_text("index,dataset,split,epochs,seed,accuracy\n11,cifar10,ori-test,200,777,90.5\n")
+    table = tmp_path / "table.csv"
+    rows = "index,dataset,split,epochs,seed,accuracy\n11,imâges,ori-test,200,777,90.5\n"
+    table.write_text(rows, encoding="utf-8")
     path = os.pathsep.join(filter(None, [str(PROJECT), os.environ.get("PYTHONPATH")]))
     shown = {}
     for encoding in ("ascii", "utf-8"):
         done = subprocess.run(
-            [sys.executable, "-m", "rebench", "query", str(table), "11", "--json"],
+            [sys.executable, "-m", "rebench", "query", str(table), "11", "--all", "--json"],
             env=os.environ | {"PYTHONPATH": path, "PYTHONIOENCODING": encoding},
             capture_output=True,
             check=False,
         )
         assert done.returncode == 0, done.stderr
         shown[encoding] = done.stdout.decode(encoding)
-    assert "tâble" in shown["utf-8"]
+    assert "imâges" in shown["utf-8"]
     assert json.loads(shown["ascii"]) == json.loads(shown["utf-8"])
 
 
