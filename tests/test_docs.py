@@ -22,7 +22,7 @@ from documents import blocks, commands, ran
 from notebook import outputs, stored
 from packages import install
 from run_notebooks import NOTEBOOKS
-from support import CHROMIUM, PROJECT, python
+from support import PROJECT, python
 from test_public_api import PACKAGES
 
 from rebench.cli.app import root
@@ -258,12 +258,11 @@ def test_every_public_name_is_described(site, module):
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@pytest.mark.browser
-@pytest.mark.skipif(not CHROMIUM, reason="no Chromium")
+@pytest.mark.needs("chromium")
 @pytest.mark.xdist_group("docs")
 def test_search_works_on_pages_opened_from_files(site, tmp_path):
     flags = "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking"
-    command = [CHROMIUM, *flags.split(), f"--user-data-dir={tmp_path}", "--dump-dom"]
+    command = ["chromium", *flags.split(), f"--user-data-dir={tmp_path}", "--dump-dom"]
     shown = subprocess.run(
         [*command, "--virtual-time-budget=20000", f"{site.as_uri()}/index.html?q=checkpoint"],
         capture_output=True,
