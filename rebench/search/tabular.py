@@ -308,8 +308,10 @@ def search_tables(
         )
     if named:
         opened = [_opened(table, recipe) for table in named]
+        signal = None if signal is None else _opened(signal)
+        times = None if times is None else _opened(times)
         name = dataset or _common_dataset(opened)
-        seen = opened if signal is None else [_opened(signal)]
+        seen = opened if signal is None else [signal]
         validation = not on_test and all(validation_keys(table, name) for table in seen)
         names = [
             str(table) if isinstance(table, str | Path) else one.name
