@@ -2,7 +2,7 @@
 
 open(name)              a table: released, a run's folder, a file; `NAME@RECIPE` takes one recipe
 compare(old, new)       change of the ranking, compared with the change between seeds; has a plot
-search.compare(tables)  rankings of NAS algorithms on two tables (`import rebench.search`)
+search.compare(tables)  rankings of NAS algorithms on two tables
 lr(cell, recipe)        the learning rate that a recipe gives a cell
 space()                 all 15,625 cells as a table, with the costs of their networks
 network(cell, run=...)  a torch module: with a run's saved weights, or with initial weights
@@ -43,8 +43,22 @@ _HOMES: Final = {
     "submit": ("rebench.launch.submit", "submit"),
 }
 
-# subpackages that need no separate import: `rebench.modules.Plan`
-_PACKAGES: Final = frozenset(("modules", "nats", "search"))
+# subpackages with a page in docs/reference/python; they need no separate import
+_PACKAGES: Final = frozenset(
+    (
+        "analysis",
+        "data",
+        "modules",
+        "nats",
+        "nets",
+        "recipes",
+        "report",
+        "runs",
+        "search",
+        "tables",
+        "train",
+    )
+)
 
 
 def _draw(result: object, *name: str) -> _Figure:

@@ -1,8 +1,16 @@
 from cells import Cell
 
+from . import analysis as analysis
+from . import data as data
 from . import modules as modules
 from . import nats as nats
+from . import nets as nets
+from . import recipes as recipes
+from . import report as report
+from . import runs as runs
 from . import search as search
+from . import tables as tables
+from . import train as train
 from .analysis import compare
 from .cell_space import space
 from .launch.status import status

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,18 +13,46 @@ from support import shared_data
 
 from rebench.machine import search_garbage_rarely
 
+# What a private cluster runs (slurm/cluster); the last two only with accounting.
+_SLURM = ("munged", "sbatch", "slurmctld", "slurmd", "mariadbd", "slurmdbd")
+_OF_TERMINALS = {
+    "CI",
+    "COLORTERM",
+    "COLUMNS",
+    "FORCE_COLOR",
+    "GITHUB_ACTIONS",
+    "LINES",
+    "NO_COLOR",
+    "PY_COLORS",
+    "TERM",
+    "TTY_COMPATIBLE",
+    "TTY_INTERACTIVE",
+}
 os.environ.setdefault("MPLBACKEND", "Agg")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# The terminal, CI and SLURM job in which the tests are started are not those of the tests.
+for _name in [*os.environ]:
+    if _name in _OF_TERMINALS or _name.startswith("SLURM"):
+        del os.environ[_name]
 search_garbage_rarely()
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark tests with the fixture `real_data` as `shared_data`, and sort the tests.
+    """Mark tests with the fixture `real_data` as `shared_data`, skip tests, and sort them.
 
-    The longest tests come first, so that at the end all processes have work.
+    Tests whose programs are missing are skipped. The longest tests come first, so that at the end
+    all processes have work.
     """
+    path = f"{os.environ['PATH']}:/usr/sbin:/usr/local/sbin:/sbin"
     for item in items:
+        if item.get_closest_marker("slurm"):
+            item.add_marker(pytest.mark.needs(*_SLURM))
+        programs = [name for marker in item.iter_markers("needs") for name in marker.args]
+        missing = [name for name in programs if not shutil.which(name, path=path)]
+        if missing:
+            reason = f"needs {', '.join(missing)}, of a package in .ci/packages"
+            item.add_marker(pytest.mark.skip(reason=reason))
         if "real_data" in getattr(item, "fixturenames", ()):
             item.add_marker("shared_data")
     items.sort(key=_may_take_s, reverse=True)
@@ -59,8 +88,6 @@ def stand_in(tmp_path, monkeypatch) -> Callable[[str, str], None]:
     folder = tmp_path / "slurm"
     folder.mkdir()
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
-    for name in [name for name in os.environ if name.startswith("SLURM")]:
-        monkeypatch.delenv(name)
 
     def put(name: str, script: str) -> None:
         (folder / name).write_text(f"#!/bin/sh\nhere={folder}\n{script}\n")

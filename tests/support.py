@@ -1,4 +1,4 @@
-"""Helpers that tests import: the project's root, real data, processes, and the browser."""
+"""Helpers that tests import: the project's root, real data and processes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import contextlib
 import io
 import json
 import os
-import shutil
 import subprocess
 import sys
 import unittest.mock
@@ -22,10 +21,6 @@ else:
     import tomli as tomllib
 
 PROJECT = Path(__file__).parent.parent
-# The browser of tests marked `browser`, or nothing.
-CHROMIUM = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), ""
-)
 
 
 def shared_data() -> Path | None:

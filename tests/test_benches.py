@@ -114,7 +114,6 @@ def test_benchmark_of_rankings_of_algorithms_runs(tmp_path: Path):
 @pytest.mark.slurm
 @pytest.mark.slow
 @pytest.mark.xdist_group("slurm")
-@pytest.mark.skipif(shutil.which("slurmctld") is None, reason="no slurm-wlm on this machine")
 def test_benchmark_of_the_launcher_runs():
     assert "status, 40 waiting" in run("launch")
 

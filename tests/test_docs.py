@@ -22,7 +22,7 @@ from documents import blocks, commands, ran
 from notebook import outputs, stored
 from packages import install
 from run_notebooks import NOTEBOOKS
-from support import CHROMIUM, PROJECT, python
+from support import PROJECT, python
 from test_public_api import PACKAGES
 
 from rebench.cli.app import root
@@ -95,8 +95,9 @@ def test_page_on_comparing_recipes_prints_what_it_shows(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_page_on_any_network_prints_what_it_shows(tmp_path):
-    page = PROJECT / "docs" / "how-to" / "any-network.md"
+@pytest.mark.parametrize("name", ["any-network", "own-proxy"])
+def test_page_of_snippets_prints_what_it_shows(tmp_path, name):
+    page = PROJECT / "docs" / "how-to" / f"{name}.md"
     done = ran(["-c", "\n".join(blocks(page, "python"))], tmp_path, COLUMNS="100")
     assert done.stdout == "".join(blocks(page, "text")), done.stderr
 
@@ -257,12 +258,11 @@ def test_every_public_name_is_described(site, module):
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@pytest.mark.browser
-@pytest.mark.skipif(not CHROMIUM, reason="no Chromium")
+@pytest.mark.needs("chromium")
 @pytest.mark.xdist_group("docs")
 def test_search_works_on_pages_opened_from_files(site, tmp_path):
     flags = "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking"
-    command = [CHROMIUM, *flags.split(), f"--user-data-dir={tmp_path}", "--dump-dom"]
+    command = ["chromium", *flags.split(), f"--user-data-dir={tmp_path}", "--dump-dom"]
     shown = subprocess.run(
         [*command, "--virtual-time-budget=20000", f"{site.as_uri()}/index.html?q=checkpoint"],
         capture_output=True,
@@ -274,7 +274,9 @@ def test_search_works_on_pages_opened_from_files(site, tmp_path):
     assert f"{site.as_uri()}/how-to/resume-repair.html" in found, shown.stderr
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(PROJECT)))
+@pytest.mark.parametrize(
+    "page", [*filter(commands, PAGES)], ids=lambda page: str(page.relative_to(PROJECT))
+)
 def test_commands_of_a_page_exist(page):
     for words in commands(page):
         if words[0] == "rebench":

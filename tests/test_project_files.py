@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 
@@ -54,6 +55,49 @@ def test_hosted_tests_call_what_is_there_on_every_python_we_name():
     }
     named = {one.rpartition(" ")[2] for one in project_metadata()["classifiers"]}
     assert {python for _, python in places} <= named
+
+
+# Program in a marker `needs`: its Debian package.
+PROGRAMS = {
+    "chromium": "chromium",
+    "g++": "g++",
+    "mariadbd": "mariadb-server-core",
+    "munged": "munge",
+    "sbatch": "slurm-client",
+    "setpriv": "util-linux",
+    "slurmctld": "slurmctld",
+    "slurmd": "slurmd",
+    "slurmdbd": "slurmdbd",
+}
+# Packages that a package in .ci/packages needs, or that every Debian has.
+ALSO_INSTALLED = {
+    "mariadb-server-core": "mariadb-server",
+    "slurm-client": "slurm-wlm",
+    "slurmctld": "slurm-wlm",
+    "slurmd": "slurm-wlm",
+    "util-linux": "",
+}
+
+
+def test_programs_of_tests_are_installed_by_ci():
+    called = r"mark\.needs\(([^*].*?)\)|_SLURM = \((.+)\)"
+    sources = [path.read_text() for path in (PROJECT / "tests").rglob("*.py")]
+    found = [one for source in sources for pair in re.findall(called, source) for one in pair]
+    named = {name for text in found for name in re.findall(r'"([^"]+)"', text)}
+    assert named == PROGRAMS.keys()
+    by_ci = (PROJECT / ".ci" / "packages").read_text().split()
+    for package in PROGRAMS.values():
+        assert ALSO_INSTALLED.get(package, package) in ("", *by_ci)
+
+
+@pytest.mark.skipif(not shutil.which("dpkg"), reason="the table is that of Debian")
+def test_programs_of_tests_are_in_the_packages_of_the_table():
+    path = f"{os.environ['PATH']}:/usr/sbin"
+    for name, package in PROGRAMS.items():
+        if place := shutil.which(name, path=path):
+            asked = ["dpkg", "-S", f"*bin/{name}*"]
+            done = subprocess.run(asked, capture_output=True, text=True, check=True)
+            assert f"{package}: " in done.stdout, (place, done.stdout)
 
 
 def test_layers_are_drawn_as_they_are_enforced():

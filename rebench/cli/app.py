@@ -161,6 +161,8 @@ def _complain_usage(error: Any, complain: Callable[[str, int], int]) -> int:
     from rebench.runs import rule_of  # loads pydantic
 
     message = rule_of({"msg": error.format_message().rstrip(".")})
+    if getattr(error, "option_name", "")[1:2].isdigit():  # such as `rebench query nb201 -1`
+        message += ". An index of a cell is a whole number from 0 to 15624, without a sign"
     command = error.ctx.command_path if getattr(error, "ctx", None) else "rebench"
     return complain(f"{message[:1].lower()}{message[1:]} (see {command} --help)", 2)
 

@@ -98,15 +98,14 @@ class Searching:
         """Open one table, or two with the same signal over the cells of both."""
         from rebench.search.proxies import image_batch, knowing
         from rebench.search.tabular import search_tables
-        from rebench.tables import open_table
 
         tables = search_tables(
             names,
             self.dataset,
             recipe=self.recipe,
             on_test=self.on_test,
-            signal=open_table(self.signal) if self.signal else None,
-            times=open_table(self.times) if self.times else None,
+            signal=self.signal,
+            times=self.times,
             epochs=self.epochs,
             curve=self.fidelity == "curve",
         )
@@ -351,7 +350,7 @@ def proxies(
     All proxies are then compared on this sample. With --trained, the networks that a run has stored
     are scored, for its first seed.
 
-    Example: rebench search proxies mini@fixed --proxy naswot --cells 50
+    Example: rebench search proxies mini@fixed --proxy naswot --images-of digits
     """
     import numpy as np
 

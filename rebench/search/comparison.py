@@ -36,7 +36,7 @@ from rebench.search.base import algorithm_names
 from rebench.search.reruns import rerun_tables
 from rebench.search.run import Budget, Trajectory, affordable, paper_budget, replay
 from rebench.search.tabular import Given, SearchTable, search_tables
-from rebench.tables import Table
+from rebench.tables import Recipes, Table
 
 __all__ = [
     "Compared",
@@ -389,8 +389,9 @@ def compare(
         The runs on each table (`results`) and, for two tables, the agreement of the two rankings.
         Printed, it is the verdict in sentences; `frame()` has the final accuracies in percent.
     """
-    given = [tables] if isinstance(tables, str | Path | Table | SearchTable) else list(tables)
-    searched = search_tables(given, dataset)
+    if isinstance(tables, str | Path | Table | Recipes | SearchTable):
+        tables = [tables]
+    searched = search_tables(list(tables), dataset)
     spent = budget or affordable(paper_budget(*searched), searched)
 
     names = list(dict.fromkeys(algorithms)) or algorithm_names()

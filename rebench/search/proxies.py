@@ -29,7 +29,7 @@ from rebench.errors import InputError, UnknownNameError
 from rebench.intervals import spearman_interval
 from rebench.search.proxy_names import NET_PROXIES, PROXY_SPEARMAN
 from rebench.search.search_space import SearchSpace
-from rebench.search.tabular import SearchTable
+from rebench.search.tabular import Given, SearchTable, search_tables
 
 if TYPE_CHECKING:
     import torch
@@ -105,7 +105,12 @@ def rank_correlation(scores: ArrayLike, accuracy: ArrayLike) -> dict[str, float]
 
 
 @checked
-def rate_proxies(table: SearchTable, scores: Mapping[str, ArrayLike] | None = None) -> pd.DataFrame:
+def rate_proxies(
+    table: Given,
+    scores: Mapping[str, ArrayLike] | None = None,
+    *,
+    dataset: str | None = None,
+) -> pd.DataFrame:
     """Return the rank correlation of each proxy with a table's final accuracies, best first.
 
     `spearman` (with its 95 % interval `low` to `high`) and `kendall` are the correlations over `n`
@@ -115,31 +120,40 @@ def rate_proxies(table: SearchTable, scores: Mapping[str, ArrayLike] | None = No
     column only if the data set and `scores` have published values.
 
     Args:
-        table: table of the final accuracies.
+        table: table of the final accuracies, by name (NAME@RECIPE takes one recipe) or opened.
         scores: further proxies by name, such as the result of `net_proxy_scores`. A series is
-            matched by benchmark index; an array has the order of the table's cells.
+            matched by benchmark index; all proxies are then rated on the cells of every series.
+            An array has the order of the rated cells.
+        dataset: data set of the accuracies; the usual data set of the table if None.
     """
+    (searched,) = search_tables([table], dataset, on_test=True)
+    given = dict(scores or {})
+    series = {name: column for name, column in given.items() if isinstance(column, pd.Series)}
+    for scored in series.values():
+        searched = searched.restrict(scored.index)
+    for name, scored in series.items():
+        given[name] = scored[scored.index.isin(searched.space.indices)]
     columns: dict[str, ArrayLike] = {
-        name: proxy_scores(name, table.space, table.dataset) for name in PROXIES
+        name: proxy_scores(name, searched.space, searched.dataset) for name in PROXIES
     }
+    final = searched.final
     rows = []
-    for name, given in {**columns, **(scores or {})}.items():
-        by_label = isinstance(given, pd.Series)
-        known = pd.Series(table.final, table.space.indices) if by_label else table.final
-        values = Paired.of_values(known, _rankable(given)).after.means
+    for name, column in (columns | given).items():
+        known = pd.Series(final, searched.space.indices) if name in series else final
+        values = Paired.of_values(known, _rankable(column)).after.means
         best = values == values.max()
         rows.append(
             {
                 "proxy": name,
-                **rank_correlation(values, table.final),
-                "answer": float(table.final[best].mean()),
+                **rank_correlation(values, final),
+                "answer": float(final[best].mean()),
                 "tied": int(best.sum()),
-                "regret": table.best - float(table.final[best].mean()),
+                "regret": searched.best - float(final[best].mean()),
             }
         )
     rated = pd.DataFrame(rows).sort_values("spearman", ascending=False, ignore_index=True)
-    published = PROXY_SPEARMAN.get(table.dataset, {})
-    if not published.keys().isdisjoint(scores or {}):
+    published = PROXY_SPEARMAN.get(searched.dataset, {})
+    if not published.keys().isdisjoint(given):
         rated.insert(2, "published", rated["proxy"].map(published))
     return rated
 

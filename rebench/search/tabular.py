@@ -21,7 +21,7 @@ from rebench.arguments import checked
 from rebench.errors import InputError
 from rebench.search.base import Problem
 from rebench.search.search_space import SearchSpace
-from rebench.tables import Key, Table, open_table
+from rebench.tables import Key, Recipes, Table, open_table
 from rebench.tables.columns import MEAN_SEED
 from rebench.tables.opening import recipes_of, table_label
 from rebench.tables.whole_space import trained_cell_of, trained_cells, whole_space
@@ -183,18 +183,20 @@ class SearchTable:
         )
 
 
-Given: TypeAlias = str | Path | Table | SearchTable
+Opened: TypeAlias = str | Path | Table | Recipes
+"""A table by its name, or as `rebench.open` returns it."""
+Given: TypeAlias = Opened | SearchTable
 """A table to search: by name, opened, or as a `SearchTable`."""
 
 
 @checked
 def search_table(
-    table: Table,
-    dataset: str,
+    table: Opened,
+    dataset: str | None = None,
     *,
     name: str | None = None,
-    signal: Table | None = None,
-    times: Table | None = None,
+    signal: Opened | None = None,
+    times: Opened | None = None,
     validation: bool = True,
     epochs: Collection[int] | None = None,
     curve: bool = False,
@@ -208,8 +210,8 @@ def search_table(
     on the validation split, and the protocol says so.
 
     Args:
-        table: table of the final accuracies: published, re-trained or generated.
-        dataset: ``cifar10``, ``cifar100``, ``ImageNet16-120``, or another data set of the table.
+        table: table of the final accuracies, by name (NAME@RECIPE takes one recipe) or opened.
+        dataset: data set of the accuracies; the usual data set of the table if None.
         name: name of the result; the table's name by default.
         signal: another table that gives the signal. For example, a re-trained table without short
             runs and times can use those of the published table. If this table has only one data
@@ -225,12 +227,14 @@ def search_table(
             benchmark authors' protocol for Hyperband and BOHB. They are `epochs` of the shortest
             run that is long enough: by default its whole length, a third and a ninth.
     """
-    name, own = name or table.name, table
-    table = whole_space(table)
-    signal, times = (each and whole_space(each) for each in (signal, times))
-    shown_in = signal or table
+    own = _opened(table)
+    name = name or own.name
+    dataset = dataset or _common_dataset([own])
+    table = whole_space(own)
+    shown_in = table if signal is None else whole_space(_opened(signal))
+    timed = None if times is None else whole_space(_opened(times))
     reported = _final_keys(table, dataset)[-1]
-    seen = _signal_dataset(signal, dataset) if signal else dataset
+    seen = dataset if signal is None else _signal_dataset(shown_in, dataset)
     keys = validation_keys(shown_in, seen) if validation else []
     keys = keys or _final_keys(shown_in, seen)
     if curve:
@@ -247,8 +251,8 @@ def search_table(
         Fidelity(
             epochs=after,
             accuracy=_finite(accuracy[cells]),
-            seconds=_given_seconds(times, key, cells, after / key.epochs)
-            if times
+            seconds=_given_seconds(timed, key, cells, after / key.epochs)
+            if timed
             else _seconds(shown_in, key, cells, after / key.epochs),
         )
         for key, after, accuracy in shown
@@ -261,7 +265,9 @@ def search_table(
         fidelities=levels,
         tested=_finite(runs[0][cells]),
         searched_on=_describe_signal(
-            shown[0][0], [after for _, after, _ in shown], signal.name if signal else None
+            shown[0][0],
+            [after for _, after, _ in shown],
+            None if signal is None else shown_in.name,
         ),
         reported=_describe_final(table, reported, left_out),
         split="validation" if reported.split == _VALIDATION else "test",
@@ -275,8 +281,8 @@ def search_tables(
     *,
     recipe: str | None = None,
     on_test: bool = False,
-    signal: Table | None = None,
-    times: Table | None = None,
+    signal: Opened | None = None,
+    times: Opened | None = None,
     epochs: Collection[int] | None = None,
     curve: bool = False,
 ) -> list[SearchTable]:
@@ -295,21 +301,22 @@ def search_tables(
     if len(given) not in (1, 2):
         raise InputError(f"compare takes one or two tables, got {len(given)}: give their names")
     ready = [table for table in given if isinstance(table, SearchTable)]
-    if 0 < len(ready) < len(given):
+    named = [table for table in given if not isinstance(table, SearchTable)]
+    if ready and named:
         raise InputError(
             "give two tables of one kind: two SearchTable, or two names or opened tables"
         )
-    if not ready:
-        opened = [
-            table
-            if isinstance(table, Table)
-            else open_table(table, recipe=recipe if recipe and recipes_of(table) else None)
-            for table in given
-            if not isinstance(table, SearchTable)
-        ]
+    if named:
+        opened = [_opened(table, recipe) for table in named]
+        signal = None if signal is None else _opened(signal)
+        times = None if times is None else _opened(times)
         name = dataset or _common_dataset(opened)
-        validation = not on_test and all(validation_keys(signal or table, name) for table in opened)
-        names = [table.name if isinstance(table, Table) else str(table) for table in given]
+        seen = opened if signal is None else [signal]
+        validation = not on_test and all(validation_keys(table, name) for table in seen)
+        names = [
+            str(table) if isinstance(table, str | Path) else one.name
+            for table, one in zip(named, opened, strict=True)
+        ]
         if len(set(names)) < len(names):  # recipes of the same table
             names = [table.full_name for table in opened]
         labels: list[str] = []
@@ -323,6 +330,21 @@ def search_tables(
             for table, label in zip(opened, labels, strict=True)
         ]  # fmt: skip
     return list(common_cells(*ready)) if len(ready) == 2 else ready
+
+
+def _opened(table: Opened, recipe: str | None = None) -> Table:
+    """Return a table that is given by name, or the table of one recipe."""
+    if isinstance(table, Table):
+        return table
+    if isinstance(table, str | Path):
+        return open_table(table, recipe=recipe if recipe and recipes_of(table) else None)
+    if recipe is None:
+        recipes = sorted(table.recipes)
+        raise InputError(
+            f"{table.name} has several recipes: {', '.join(recipes)}. Choose one, such as "
+            f"rebench.open({table.name!r})[{recipes[0]!r}]"
+        )
+    return table[recipe]
 
 
 def _common_dataset(tables: Sequence[Table]) -> str:

@@ -197,6 +197,18 @@ def test_proxies_of_networks_follow_the_baselines(published: Path):
     assert "4 channels, 1 cells a stage" in printed["notes"][1]
 
 
+def test_example_of_proxies_needs_no_data_of_others(tmp_path: Path, monkeypatch):
+    """The example of the help, on fewer cells, in a home that is empty."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    monkeypatch.delenv("REBENCH_DATA", raising=False)
+    monkeypatch.chdir(tmp_path)
+    shown = run_here("search", "proxies", "--help").stdout
+    [example] = re.findall(r"Example: rebench (.+)", shown)
+    rows = json_of(*example.split(), "--cells", 5)["proxies"]
+    assert {"naswot", "params"} <= {row["proxy"] for row in rows}
+
+
 def test_every_interval_has_its_own_heading(
     published: Path, run_folder: Path, monkeypatch: pytest.MonkeyPatch
 ):

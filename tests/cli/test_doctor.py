@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -16,11 +15,14 @@ from support import PROJECT
 
 from rebench.cli.doctor import Finding, examine
 
-# Removes the clone from the path; an editable installation would find an intact rebench there.
-DOCTOR = (
-    f"import sys; sys.path = [path for path in sys.path if path != {str(PROJECT)!r}];"
-    " from rebench.cli import main; sys.exit(main(['doctor', '--json']))"
-)
+# Every other folder with a rebench leaves the path: Python would find an intact rebench there.
+DOCTOR = """
+import pathlib, sys
+sys.path = [path for path in sys.path if not pathlib.Path(path, "rebench").is_dir()]
+sys.path.insert(0, "")
+from rebench.cli import main
+sys.exit(main(["doctor", "--json"]))
+"""
 
 
 def _found() -> dict[str, Finding]:
@@ -31,7 +33,6 @@ def _doctor_of(tree: Path) -> tuple[int, dict[str, dict]]:
     done = subprocess.run(
         [sys.executable, "-c", DOCTOR],
         cwd=tree,
-        env=os.environ | {"PYTHONPATH": str(tree)},
         capture_output=True,
         text=True,
         check=False,

@@ -36,6 +36,10 @@ JAHS = "jahs-bench-201"
         ("query mini", "name a CELL"),
         ("query 11", "name a table too, such as `rebench query nb201 11`"),
         ("query mini 99999", "index is a whole number in 0..15624, got 99999"),
+        (
+            "query mini -15",
+            "no such option: -1. An index of a cell is a whole number from 0 to 15624",
+        ),
         ("query mini x --all", "not a cell: got 'x', expected an index (0 to 15624), a code ("),
         ("query mini 11 --dataset cifar", "unknown data set 'cifar' of mini; valid: cifar10-jpeg"),
         ("query mini 11 --recipe fixd", "unknown recipe 'fixd' in mini; valid: fixed, fixed(lr="),
@@ -92,7 +96,7 @@ JAHS = "jahs-bench-201"
             "slurm/gpu.toml is not a run folder: it is a sweep file, and its run folder is slurm",
         ),
         ("watch docs", "docs is not a run folder: it contains no run.json; `rebench submit` prin"),
-        ("submit x.toml --partition gpu", "no such option: --partition"),
+        ("submit x.toml --partition gpu", "no such option: --partition (see"),
         ("submit . --run x", ". is a run itself: leave --run out"),
         ("sweep plan x.toml --like mini", "add --power DROP"),
         ("search run rea", "missing argument 'TABLE'"),
@@ -283,20 +287,21 @@ def test_a_budget_beyond_the_table_is_reduced_with_a_warning(capsys):
 
 
 def test_characters_that_a_terminal_cannot_write_are_replaced(tmp_path: Path):
-    table = tmp_path / "tâble.csv"
-    table.write_text("index,dataset,split,epochs,seed,accuracy\n11,cifar10,ori-test,200,777,90.5\n")
+    table = tmp_path / "table.csv"
+    rows = "index,dataset,split,epochs,seed,accuracy\n11,imâges,ori-test,200,777,90.5\n"
+    table.write_text(rows, encoding="utf-8")
     path = os.pathsep.join(filter(None, [str(PROJECT), os.environ.get("PYTHONPATH")]))
     shown = {}
     for encoding in ("ascii", "utf-8"):
         done = subprocess.run(
-            [sys.executable, "-m", "rebench", "query", str(table), "11", "--json"],
+            [sys.executable, "-m", "rebench", "query", str(table), "11", "--all", "--json"],
             env=os.environ | {"PYTHONPATH": path, "PYTHONIOENCODING": encoding},
             capture_output=True,
             check=False,
         )
         assert done.returncode == 0, done.stderr
         shown[encoding] = done.stdout.decode(encoding)
-    assert "tâble" in shown["utf-8"]
+    assert "imâges" in shown["utf-8"]
     assert json.loads(shown["ascii"]) == json.loads(shown["utf-8"])
 
 

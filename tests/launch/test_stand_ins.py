@@ -594,6 +594,7 @@ def test_nodes_are_those_of_the_partition_with_the_features(stand_in, asked, nam
 def test_node_has_its_memory_its_limit_and_whether_it_takes_jobs(stand_in):
     stand_in("sinfo", f"echo '{NODES}'")
     stand_in("scontrol", "echo MaxArraySize = 7")
+    stand_in("sbatch", "")
     found = [*commands.nodes(SlurmOptions()), *commands.nodes(SlurmOptions(partition="gpu"))]
     assert [node[1:] for node in found] == [
         (8000.0, 1440.0, True),

@@ -15,7 +15,7 @@ pytestmark = [
     pytest.mark.slurm,
     pytest.mark.xdist_group("slurm"),
     pytest.mark.skipif(os.geteuid() != 0, reason="only root can be two users"),
-    pytest.mark.skipif(not shutil.which("setpriv"), reason="needs setpriv"),
+    pytest.mark.needs("setpriv"),
 ]
 NOBODY = (
     *("setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"),

@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 from PIL import Image
 from report_tables import published_table, run_table, studied
-from support import CHROMIUM
 
 from rebench.analysis import Choices
 from rebench.cli import main
@@ -216,7 +215,7 @@ def _requests_of(page, scratch, *more):
     flags = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync"
     flags += " --disable-background-networking --disable-component-update --hide-scrollbars"
     flags += " --window-size=1200,2600"
-    command = [CHROMIUM, *flags.split(), *more, f"--user-data-dir={scratch / 'profile'}"]
+    command = ["chromium", *flags.split(), *more, f"--user-data-dir={scratch / 'profile'}"]
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         origin = f"http://127.0.0.1:{server.server_port}"
@@ -237,8 +236,7 @@ def _requests_of(page, scratch, *more):
 
 
 @pytest.mark.slow
-@pytest.mark.browser
-@pytest.mark.skipif(not CHROMIUM, reason="no Chromium")
+@pytest.mark.needs("chromium")
 def test_report_command_writes_a_page_that_a_browser_shows_without_a_further_request(
     folder, tmp_path, capsys
 ):
@@ -253,8 +251,7 @@ def test_report_command_writes_a_page_that_a_browser_shows_without_a_further_req
 
 
 @pytest.mark.slow
-@pytest.mark.browser
-@pytest.mark.skipif(not CHROMIUM, reason="no Chromium")
+@pytest.mark.needs("chromium")
 @pytest.mark.parametrize(("preferred", "least", "most"), [(0, 0.0, 0.02), (1, 0.6, 1.0)])
 def test_page_follows_the_screen_s_colours(written, tmp_path, preferred, least, most):
     """With a dark screen (0) almost no pixel is bright; with a light one (1) most pixels are."""

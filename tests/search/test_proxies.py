@@ -6,6 +6,7 @@ import pytest
 from scipy import stats
 from search_tables import calibrated_table, final_accuracy, smooth_table
 
+import rebench
 from cells import Cell
 from rebench.errors import InputError, UnknownNameError
 from rebench.intervals import spearman_interval
@@ -18,6 +19,7 @@ from rebench.search.proxies import (
     rate_proxies,
 )
 from rebench.search.proxy_names import PROXY_SPEARMAN
+from rebench.tables import Table
 
 # Published Spearman correlations with the 200-epoch accuracy (quoted second-hand from the zero-cost
 # literature): parameters and FLOPs .75 / .72 / .69.
@@ -62,6 +64,27 @@ def test_further_proxies_stand_beside_the_baselines():
     assert rated.iloc[0]["proxy"] == "oracle"
     assert rated.iloc[0]["spearman"] == pytest.approx(1.0)
     assert rated.iloc[0]["regret"] == 0.0
+
+
+@pytest.mark.parametrize("given", ["mini@fixed", rebench.open("mini")["fixed"]])
+def test_proxies_are_rated_on_what_open_accepts_or_returns(given: str | Table):
+    final = rebench.open("mini@fixed").means()
+    rated = rate_proxies(given, {"oracle": final}).set_index("proxy")
+    found = rated.loc["oracle", ["spearman", "n", "regret"]].tolist()
+    assert found == pytest.approx([1, len(final), 0])
+    final_of_half = rebench.open("nb201").means(dataset="cifar100", split="x-test")[::2]
+    rated = rate_proxies("nb201", {"oracle": final_of_half}, dataset="cifar100")
+    assert rated["n"].unique().tolist() == [len(final_of_half)]
+    assert rated.set_index("proxy").loc["oracle", "spearman"] == pytest.approx(1)
+
+
+def test_rated_cells_are_those_of_every_series_and_of_the_table():
+    final = rebench.open("mini@fixed").means()
+    few, others = final[:30], pd.concat([final[10:], pd.Series({0: 10.0})])
+    assert 0 not in final
+    rated = rate_proxies("mini@fixed", {"few": few, "others": others}).set_index("proxy")
+    assert rated.loc[["few", "others", "params"], "n"].tolist() == [20, 20, 20]
+    assert rated.loc[["few", "others"], "spearman"].tolist() == pytest.approx([1, 1])
 
 
 def test_published_correlations_stand_beside_those_of_the_same_proxy_alone():

@@ -10,9 +10,10 @@ from nats_folder import make_folder
 from search_tables import smooth_table
 from simulated_tables import synthetic_table
 
+import rebench
 from rebench.errors import InputError, MissingDataError
 from rebench.nats.ingest import ingest
-from rebench.search import Budget, SearchSpace, paper_budget, search_table
+from rebench.search import Budget, SearchSpace, paper_budget, rate_proxies, search_table
 from rebench.search.comparison import compare
 from rebench.search.tabular import search_tables, validation_keys
 from rebench.tables import Table, open_table
@@ -52,6 +53,27 @@ def test_cifar10_is_searched_on_its_25k_split_and_reported_on_the_test_set(
     assert searched.final[place] == pytest.approx(final["accuracy"].mean())
     assert "cifar10-valid x-valid after 12 epochs" in searched.protocol
     assert "(generated)" in searched.protocol
+
+
+def test_tables_are_searched_by_name_or_opened():
+    named = search_table("mini@fixed", signal="mini@topology", times="mini@topology")
+    opened = open_table("mini@fixed")
+    other = open_table("mini@topology")
+    expected = search_table(opened, "cifar10-jpeg16", signal=other, times=other)
+    assert named.protocol == expected.protocol
+    np.testing.assert_array_equal(named.final, expected.final)
+    np.testing.assert_array_equal(named.fidelities[0].accuracy, expected.fidelities[0].accuracy)
+    np.testing.assert_array_equal(named.fidelities[0].seconds, expected.fidelities[0].seconds)
+
+
+def test_tables_of_several_recipes_need_one_of_them():
+    several = rebench.open("mini")
+    said = r"^mini has several recipes: fixed, .* such as rebench.open\('mini'\)\['fixed'\]$"
+    for ask in (search_table, rate_proxies, compare):
+        with pytest.raises(InputError, match=said):
+            ask(several)
+    [searched] = search_tables([several], recipe="topology")
+    assert searched.final.tolist() == search_table("mini@topology").final.tolist()
 
 
 @pytest.mark.parametrize("dataset", ["cifar100", "ImageNet16-120"])

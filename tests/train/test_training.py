@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import shutil
 
 import numpy as np
 import pytest
@@ -167,7 +166,7 @@ def test_bf16_is_near_float32():
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.skipif(not shutil.which("g++"), reason="torch.compile needs a C++ compiler on a CPU")
+@pytest.mark.needs("g++")  # torch.compile compiles C++ on a CPU
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_compiling_changes_rounding_only():
     trial = gentle(cell=284, epochs=1)
