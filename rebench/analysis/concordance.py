@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from rebench.analysis.choices import Selection
 from rebench.errors import InputError
+from rebench.tables.seed_effects import TIE_WIDTH
 
 __all__ = [
     "MIN_CELLS",
@@ -35,9 +36,6 @@ __all__ = [
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
 
-# Accuracies (percent) that are closer than this are tied. Means over the same seeds in another
-# order differ in their last bits.
-TIE_WIDTH = 1e-6
 MIN_CELLS: Final = 10
 """Smallest number of cells for which tau is reported."""
 # Number of elements of a chunk of work: few calls, and arrays that fit into the cache.

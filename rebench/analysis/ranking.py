@@ -23,7 +23,6 @@ from scipy import special
 from rebench.analysis.choices import TOP_PERCENT, Selection
 from rebench.analysis.concordance import (
     MIN_CELLS,
-    TIE_WIDTH,
     Floats,
     Ints,
     tau_curves,
@@ -34,6 +33,7 @@ from rebench.analysis.paired import Paired
 from rebench.analysis.seed_noise import Rng
 from rebench.analysis.weighted import resampled_curves
 from rebench.intervals import student_reach
+from rebench.tables.seed_effects import TIE_WIDTH
 
 __all__ = [
     "MOST_FOR_P_VALUES",

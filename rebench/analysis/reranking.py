@@ -34,6 +34,7 @@ from rebench.analysis.seed_noise import Rng
 from rebench.drawable import Drawable
 from rebench.printable import number, probability, signed, span
 from rebench.tables.columns import MEAN_SEED
+from rebench.tables.seed_effects import ranks_of
 
 __all__ = ["Contrast", "Reranking", "rerank"]
 
@@ -182,9 +183,10 @@ class Reranking(Drawable):
     def top(self) -> pd.DataFrame:
         """Return the ten best cells before and after: index, means, ranks and difference."""
         table = pd.DataFrame({"index": self.before.cells})
-        for side, means in (("before", self.before.means), ("after", self.after.means)):
-            table[side] = means
-            table[f"rank_{side}"] = table[side].rank(ascending=False, method="min").astype(int)
+        for side, accuracies in (("before", self.before), ("after", self.after)):
+            means = accuracies.centred_means
+            table[side] = accuracies.means
+            table[f"rank_{side}"] = ranks_of(means, np.sort(means))
         table["difference"] = table["after"] - table["before"]
         best = table[(table["rank_before"] <= 10) | (table["rank_after"] <= 10)]
         return best.sort_values(["rank_after", "rank_before", "index"]).reset_index(drop=True)

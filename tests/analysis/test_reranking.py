@@ -189,6 +189,17 @@ def test_top_holds_the_ten_best_of_each_table():
     assert top.set_index("index").loc[best_before[0], "rank_before"] == 1
 
 
+def test_a_cell_without_a_bad_seed_is_not_ranked_better_by_it():
+    """Seed 888 is worse by 5 points. The worst cell has no run with it."""
+    before, after = _pair(20, (2, 2), 0.0)
+    true = np.linspace(80, 82, 20)
+    runs = np.stack([true, true - 5], axis=1)
+    runs[0, 1] = np.nan
+    top = _rerank((replace(before, runs=runs), after)).top.set_index("index")
+    ranks = {cell: rank for cell, rank in top["rank_before"].items() if rank <= 10}
+    assert ranks == {19 - place: place + 1 for place in range(10)}
+
+
 @pytest.mark.parametrize("seeds", [3, 1])
 def test_a_table_compared_with_its_equal_warns_of_nothing(seeds):
     """Warnings are errors in tests: nothing may be divided by a noise of zero."""

@@ -13,7 +13,6 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullFormatter, StrMethodFormatter
 
 from rebench.analysis import Reranking
-from rebench.analysis.concordance import TIE_WIDTH
 from rebench.analysis.rank_table import LEVEL
 from rebench.errors import UnknownNameError
 from rebench.report.figures.style import (
@@ -29,6 +28,7 @@ from rebench.report.figures.style import (
     series_style,
     styled,
 )
+from rebench.tables.seed_effects import TIE_WIDTH
 
 __all__ = [
     "draw_comparison",
