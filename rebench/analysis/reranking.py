@@ -15,7 +15,7 @@ from scipy import special
 
 from rebench.analysis.choices import TOP_PERCENT, Selection
 from rebench.analysis.common_scale import FEW_CELLS
-from rebench.analysis.concordance import MIN_CELLS
+from rebench.analysis.concordance import MIN_CELLS, refuse_small_top
 from rebench.analysis.curve import rank_curve
 from rebench.analysis.improvement import improvement
 from rebench.analysis.paired import Accuracies, Paired
@@ -279,8 +279,8 @@ class Reranking(Drawable):
                 return f"all cells are tied in {before} or {after}."
             if n >= MIN_CELLS:
                 return (
-                    f"the top {self.by_k['top_percent'].max():g} % of {n} cells are {most} cells "
-                    f"and {MIN_CELLS} are needed. Give a larger K."
+                    f"only {most} of the {n} cells have enough runs and {MIN_CELLS} are needed. "
+                    "Train the missing runs."
                 )
             return (
                 f"the tables have {n} cells in common and {MIN_CELLS} are needed. Train more of "
@@ -360,6 +360,8 @@ def rerank(
         rng: source of all random draws.
     """
     curve, notes = rank_curve(paired, top_percent, by=_own(by), draws=draws, rng=rng)
+    if curve["n_cells"].max() < MIN_CELLS:
+        refuse_small_top(len(paired), top_percent)
     return Reranking(
         dataset=dataset,
         split=split,

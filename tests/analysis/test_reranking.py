@@ -430,12 +430,23 @@ def test_tied_cells_are_not_called_too_few():
     assert said == "No comparison is possible: all cells are tied in benchmark or tied."
 
 
-def test_few_cells_at_each_k_are_not_called_tied():
-    found = _rerank(_pair(60, (3, 3), 1.0), top_percent=[5, 10])
-    assert found.sentence == (
-        "No comparison is possible: the top 10 % of 60 cells are 6 cells and 10 are needed. Give a "
-        "larger K."
-    )
+@pytest.mark.parametrize(
+    ("n", "top", "cells", "least"),
+    [(60, [1], "1 cell", "16"), (60, [5, 10], "6 cells", "16"), (900, [1], "9 cells", "1.1")],
+)
+def test_a_k_that_leaves_too_few_cells_is_refused_with_the_smallest_that_works(
+    n, top, cells, least
+):
+    """The top 16 % of 60 cells are 10 cells, the top 15 % are 9."""
+    tables = _pair(n, (3, 3), 1.0)
+    said = rf"at least 10 of the {n} cells, but the top {max(top)} % are {cells}: .* K of {least} "
+    with pytest.raises(InputError, match=said):
+        _rerank(tables, top_percent=top)
+    assert _rerank(tables, top_percent=[float(least)]).by_k["n_cells"].tolist() == [10]
+
+
+def test_small_tables_are_not_refused_for_their_k():
+    assert "the tables have 9 cells in common" in _rerank(_pair(9, (3, 3), 1.0)).sentence
 
 
 def test_arrays_that_are_not_in_percent_get_a_note_and_frames_of_words_an_error():
