@@ -283,6 +283,9 @@ def test_tables_of_other_data_or_other_images_are_refused():
     with pytest.raises(InputError, match=other) as caught:
         rebench.compare(rows, rows.assign(dataset="cifar100"))
     assert "name one" not in str(caught.value)  # no name of one data set would help
+    several = pd.concat([rows.assign(dataset=name) for name in ("svhn", "cifar10", "digits")])
+    with pytest.raises(InputError, match=r"before: cifar10, digits, svhn; after: cifar100"):
+        rebench.compare(several, rows.assign(dataset="cifar100"))
 
 
 def test_two_data_sets_are_compared_on_purpose():
@@ -386,6 +389,24 @@ def test_a_third_table_chooses_the_top_of_both():
     given = compare_tables(before.runs, after.runs, by=third.runs, draws=0, top_percent=(50,))
     assert given.chooser == "the third table"
     assert given.tau == pytest.approx(found.frame()["tau"].iloc[1])
+
+
+def test_a_third_table_of_several_data_sets_is_used_on_that_of_the_first_table():
+    rng = np.random.default_rng(8)
+    first, second, by = (
+        pd.DataFrame({"index": range(60), "seed": 0, "accuracy": rng.normal(90, 1, 60)}).assign(
+            dataset=dataset, split="ori-test", epochs=1
+        )
+        for dataset in ("cifar10", "cifar100", "cifar10")
+    )
+    both = pd.concat([by.assign(dataset="cifar100", accuracy=first["accuracy"]), by])
+    options = {"draws": 0, "top_percent": (50,)}
+    found = rebench.compare(first, second, against_dataset="cifar100", by=both, **options)
+    alone = rebench.compare(first, second, against_dataset="cifar100", by=by, **options)
+    assert found.tau == alone.tau
+    arrays = [table.set_index("index")["accuracy"] for table in (first, second)]
+    named = rebench.compare(*arrays, dataset="cifar10", by=both, **options)
+    assert named.tau == alone.tau
 
 
 def test_a_third_table_is_opened_by_name_or_given():
@@ -493,6 +514,10 @@ def test_a_small_p_next_to_an_interval_that_contains_0_is_explained():
 def test_a_table_compared_with_itself_is_refused():
     with pytest.raises(InputError, match=r"contain the same runs \(60 cells\): give two tables"):
         rebench.compare("mini@fixed", "mini@fixed")
+    runs = np.random.default_rng(0).normal(90, 1, (60, 3))
+    runs[7, 2] = np.nan
+    with pytest.raises(InputError, match="contain the same runs"):
+        rebench.compare(runs, runs.copy())
 
 
 @pytest.mark.parametrize("draws", [1, 18, -1])
