@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from rebench.analysis.choices import Selection
 from rebench.errors import InputError
+from rebench.tables.seed_effects import TIE_WIDTH
 
 __all__ = [
     "MIN_CELLS",
@@ -25,6 +26,7 @@ __all__ = [
     "Ints",
     "dense_codes",
     "known_taus",
+    "refuse_small_top",
     "tau_curves",
     "tau_of_sums",
     "top_mask",
@@ -35,9 +37,6 @@ __all__ = [
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
 
-# Accuracies (percent) that are closer than this are tied. Means over the same seeds in another
-# order differ in their last bits.
-TIE_WIDTH = 1e-6
 MIN_CELLS: Final = 10
 """Smallest number of cells for which tau is reported."""
 # Number of elements of a chunk of work: few calls, and arrays that fit into the cache.
@@ -78,6 +77,21 @@ def top_sizes(n_cells: int, top_percent: Sequence[float]) -> list[int]:
         if not 0 < percent <= 100:
             raise InputError(f"top_percent must be in (0, 100], got {percent:g}")
     return [math.ceil(round(percent * n_cells / 100, 9)) for percent in top_percent]
+
+
+def refuse_small_top(n_cells: int, top_percent: Sequence[float]) -> None:
+    """Raise InputError if every K is too small for `n_cells` cells, which are enough themselves."""
+    size = max(top_sizes(n_cells, top_percent))
+    if n_cells < MIN_CELLS or size >= MIN_CELLS:
+        return
+    limit = 100 * (MIN_CELLS - 1) / n_cells
+    step = 10.0 ** (math.floor(math.log10(limit)) - 1)
+    least = step * (math.floor(limit / step + 1e-9) + 1)
+    cells = "1 cell" if size == 1 else f"{size} cells"
+    raise InputError(
+        f"top_percent (--top) must leave at least {MIN_CELLS} of the {n_cells} cells, but the top "
+        f"{max(top_percent):g} % are {cells}: give a K of {least:g} or more"
+    )
 
 
 def dense_codes(values: NDArray[np.floating[Any]]) -> Ints:

@@ -26,8 +26,9 @@ from rebench.analysis.ranking import (
     top_masks,
 )
 from rebench.analysis.replicates import shared_seed_bias, with_replicates
-from rebench.analysis.seed_noise import Rng, SeedNoise, means_of, pooled_sd
+from rebench.analysis.seed_noise import Rng, SeedNoise, pooled_sd
 from rebench.errors import InputError
+from rebench.tables.seed_effects import means_of
 
 __all__ = ["exchanged", "rank_curve"]
 

@@ -11,7 +11,8 @@ from scipy import ndimage, special
 
 from rebench.analysis.common_scale import LEAST_SD
 from rebench.analysis.paired import Accuracies, Paired
-from rebench.analysis.seed_noise import means_of, pooled, reach
+from rebench.analysis.seed_noise import pooled, reach
+from rebench.tables.seed_effects import means_of
 
 __all__ = ["differ", "without_gaps", "without_outliers"]
 

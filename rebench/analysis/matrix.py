@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias
 import pandas as pd
 
 from rebench.analysis.choices import Selection
+from rebench.analysis.concordance import MIN_CELLS, refuse_small_top
 from rebench.analysis.curve import rank_curve
 from rebench.analysis.improvement import crossed_difference
 from rebench.analysis.p_values import holm
@@ -105,14 +106,18 @@ def tau_matrix(
     """
     frames: list[pd.DataFrame] = []
     notes: list[str] = []
+    most = 0
     for first, second in itertools.combinations(tables, 2):
         paired = Paired.of(tables[first], tables[second])
+        most = max(most, len(paired))
         curve, said = rank_curve(paired, top_percent, by=by, draws=draws, rng=seed)
         notes += [*paired.notes, *said]
         curve.insert(0, "first", first)
         curve.insert(1, "second", second)
         frames.append(curve.assign(**crossed_difference(paired).named("points")))
     found = pd.concat(frames, ignore_index=True)
+    if found["n_cells"].max() < MIN_CELLS:
+        refuse_small_top(most, top_percent)
     judged = found.groupby(["first", "second"], sort=False)["p_family"].min()
     factors = (holm(judged) / judged).rename("p_adjusted")
     found = found.join(factors, on=["first", "second"])

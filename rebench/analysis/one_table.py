@@ -10,6 +10,7 @@ from typing import Annotated
 import pandas as pd
 
 from rebench.analysis.choices import MOST_DRAWS, TOP_PERCENT
+from rebench.analysis.concordance import MIN_CELLS, refuse_small_top
 from rebench.analysis.equal_cells import EqualCells, equal_cell_tau
 from rebench.analysis.paired import Accuracies, Paired, read_accuracies
 from rebench.analysis.rank_table import as_html, with_notes
@@ -137,6 +138,8 @@ def reliability(
             "they share their seed it is too high, on nb201 by 0.005 over all cells and by 0.012 "
             "to 0.015 in the best half"
         )
+    if curve["n_cells"].max() < MIN_CELLS:
+        refuse_small_top(len(own.cells), top_percent)
     order = ["top_percent", "n_cells", "seed_tau", "seed_tau_low", "seed_tau_high"]
     return Reliability(
         dataset=key.dataset,

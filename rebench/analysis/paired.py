@@ -18,10 +18,11 @@ from numpy.typing import ArrayLike, NDArray
 from cells.classes import trainable_networks
 from rebench.analysis.common_scale import FEW_CELLS, on_scale_of
 from rebench.analysis.concordance import MIN_CELLS, Floats, Ints
-from rebench.analysis.seed_noise import centred, means_of, pooled_sd
+from rebench.analysis.seed_noise import pooled_sd
 from rebench.errors import InputError, UnknownNameError
 from rebench.tables.checks import one_a_run
 from rebench.tables.columns import MEAN_SEED, REQUIRED, usual_split
+from rebench.tables.seed_effects import centred, means_of
 
 __all__ = [
     "Accuracies",

@@ -23,7 +23,6 @@ from scipy import special
 from rebench.analysis.choices import TOP_PERCENT, Selection
 from rebench.analysis.concordance import (
     MIN_CELLS,
-    TIE_WIDTH,
     Floats,
     Ints,
     tau_curves,
@@ -34,6 +33,7 @@ from rebench.analysis.paired import Paired
 from rebench.analysis.seed_noise import Rng
 from rebench.analysis.weighted import resampled_curves
 from rebench.intervals import student_reach
+from rebench.tables.seed_effects import TIE_WIDTH
 
 __all__ = [
     "MOST_FOR_P_VALUES",
@@ -66,6 +66,8 @@ _LEAST: Final = 0.1
 # seeds there. `_MOST` applies if both columns have the same number.
 _SOME: Final = 0.1
 _MOST: Final = 0.5
+# Largest number of pairs of runs in one table, for up to 36 seeds: that of all pairs of nine seeds.
+_MOST_PAIRS: Final = 36
 
 
 class TauSamples(NamedTuple):
@@ -111,31 +113,52 @@ def between_seeds(
     def curves(first: int, second: int) -> list[tuple[Floats, Ints]]:
         runs, own = (before, after), names
         pairs = _run_pairs(runs[first], runs[second], own[first], own[second], first == second)
-        return resampled_curves(pairs, sample, top_percent, by=by)
+        return resampled_curves([(x, y) for _, x, y in pairs], sample, top_percent, by=by)
 
     crossed = curves(0, 1)
-    own = [[np.clip(tau, 0, 1) for tau, _ in curves(side, side)] for side in (0, 1)]
-    first, second = own[0] or own[1], own[1] or own[0]
-    # If both tables have the same seeds, combine their equal pairs of seeds. Otherwise combine each
-    # pair of one table with each pair of the other.
-    alike = (np.array_equal(names[0], names[1]) and len(first) == len(second)) or not all(own)
-    pairs_of = zip(first, second, strict=True) if alike else itertools.product(first, second)
-    alone = [np.sqrt(x * y) for x, y in pairs_of]
     tau: Floats = np.mean([tau for tau, _ in crossed], axis=0)
-    seed_tau: Floats = np.mean(alone, axis=0) if alone else np.full(tau.shape, np.nan)
+    own = [np.array([tau for tau, _ in curves(side, side)]) for side in (0, 1)]
+    known = [taus for taus in own if len(taus)]
+    seed_tau: Floats = np.full(tau.shape, np.nan)
+    if known:
+        alike = len(known) == 1 or np.array_equal(names[0], names[1])
+        seed_tau = _seed_tau(known[0], known[-1], alike=alike)
     return TauSamples(tau, seed_tau, crossed[0][1][0])
+
+
+def _seed_tau(first: Floats, second: Floats, *, alike: bool) -> Floats:
+    """Return seed tau from tau between the runs of each table, [pairs of seeds, ...].
+
+    If both tables have the same seeds (`alike`), their equal pairs of seeds are combined.
+    Otherwise each pair of one table is combined with each pair of the other.
+    """
+    first, second = np.clip(first, 0, 1), np.clip(second, 0, 1)
+    if alike and len(first) == len(second):
+        both: Floats = np.sqrt(first * second).mean(axis=0)
+        return both
+    # The mean over all combinations is a product of two means.
+    separate: Floats = np.sqrt(first).mean(axis=0) * np.sqrt(second).mean(axis=0)
+    return separate
 
 
 def _run_pairs(
     first: Floats, second: Floats, mine: Ints, its: Ints, same: bool
-) -> Iterator[tuple[Floats, Floats]]:
-    """Yield pairs of runs [cells] with different seeds: all pairs of columns.
+) -> Iterator[tuple[tuple[int, int], Floats, Floats]]:
+    """Yield pairs of columns and their runs [cells] with different seeds.
+
+    Up to nine columns, these are all pairs. More columns are placed on a circle, and only near
+    columns are paired, so the number of pairs does not grow with the square of the number of seeds.
 
     Some cells have no run in one of the two columns, or the same seed in both. For such a cell,
     its least used pair of runs is taken instead. `same`: both arguments are the same table.
     """
-    columns = itertools.product(range(first.shape[1]), range(second.shape[1]))
-    pairs = [(i, j) for i, j in columns if i < j or not same]
+    columns = min(first.shape[1], second.shape[1])
+    near = max(1, _MOST_PAIRS // columns)
+    pairs = []
+    for i, j in itertools.product(range(first.shape[1]), range(second.shape[1])):
+        distance = min((i - j) % columns, (j - i) % columns)
+        if distance <= near and (i < j or not same):
+            pairs.append((i, j))
     if not pairs:
         return
     seen = np.array([np.isfinite(first[:, i] + second[:, j]) for i, j in pairs])
@@ -148,10 +171,12 @@ def _run_pairs(
     cells = np.arange(len(first))
     places = np.array(pairs)
     for pair in kept if len(kept) else [0]:
-        taken = np.where(fair[pair], pair, used.argmin(axis=0))
-        used[taken, cells] += ~fair[pair]
+        taken = np.full(len(first), pair)
+        lacking = np.flatnonzero(~fair[pair])
+        taken[lacking] = used[:, lacking].argmin(axis=0)
+        used[taken[lacking], lacking] += 1
         i, j = places[taken].T
-        yield first[cells, i], second[cells, j]
+        yield pairs[pair], first[cells, i], second[cells, j]
 
 
 def agreement(
@@ -223,7 +248,7 @@ def seed_agreement(
     sample = resampled(own.classes, affordable(draws, len(own)), np.random.default_rng(rng))
     runs, seeds = own.before.side_by_side
     pairs = _run_pairs(runs, runs, seeds, seeds, same=True)
-    curves = resampled_curves(pairs, sample, top_percent)
+    curves = resampled_curves([(x, y) for _, x, y in pairs], sample, top_percent)
     shape = (len(sample), len(top_percent))
     tau = np.mean([np.clip(each, 0, 1) for each, _ in curves] or [np.full(shape, np.nan)], axis=0)
     n_cells = curves[0][1][0] if curves else top_sizes(len(own), top_percent)
@@ -298,33 +323,51 @@ def seed_jackknife(
     if paired.third is not None:
         return _at_each_top(seed_jackknife, paired, top_percent)
     whole = paired.whole
-    tables = (whole.before, whole.after)
+    first, second = whole.before, whole.after
     cells = np.arange(len(whole))[None]
-    every = [np.arange(len(table.seeds)) for table in tables]
-
-    def drop(kept: Sequence[Ints]) -> Floats:
-        first, second = (table.runs[:, own] for table, own in zip(tables, kept, strict=True))
-        names = [[table.seeds[at] for at in own] for table, own in zip(tables, kept, strict=True)]
-        seeds = (names[0], names[1])
-        return between_seeds(first, second, cells, top_percent, by=by, seeds=seeds).drop[0]
-
-    value = drop(every)
-    k = min(map(len, every))
-    variance = np.full(len(value), 0.0 if k >= 3 else np.nan)
-    # If both tables have the same seeds, a seed is omitted from both at once.
-    together = ((0, 1),) if whole.shared_seeds else ((0,), (1,))
-    for sides in together if k >= 3 else ():
-        out = [
-            drop([own[own != at] if side in sides else own for side, own in enumerate(every)])
-            for at in every[sides[0]]
-        ]
-        variance += (len(out) - 1) * np.var(out, axis=0)
+    names = (first.seeds, second.seeds)
+    value = between_seeds(first.runs, second.runs, cells, top_percent, by=by, seeds=names).drop[0]
+    k = min(len(first.seeds), len(second.seeds))
+    variance = np.full(len(value), np.nan)
+    if k >= 3:
+        variance = _jackknife_variance(whole, cells, top_percent, by)
     error = np.sqrt(variance)
     half = (student_reach(k - 1) if k > 1 else math.nan) * error
     with np.errstate(divide="ignore", invalid="ignore"):
         p_value = special.stdtr(max(k - 1, 1), -value / error)
     columns = {"drop": value, "drop_low": value - half, "drop_high": value + half}
     return pd.DataFrame({"top_percent": list(top_percent), **columns, "p_value": p_value})
+
+
+def _jackknife_variance(
+    whole: Paired, cells: Ints, top_percent: Sequence[float], by: Selection
+) -> Floats:
+    """Return the variance [K] of the drop of complete tables by a jackknife over seeds."""
+    tables = (whole.before, whole.after)
+    columns, taus = [], []
+    for a, b in ((0, 1), (0, 0), (1, 1)):
+        first, second = tables[a].runs, tables[b].runs
+        mine = np.broadcast_to(tables[a].seeds, first.shape)
+        its = np.broadcast_to(tables[b].seeds, second.shape)
+        pairs = list(_run_pairs(first, second, mine, its, same=a == b))
+        curves = resampled_curves([(x, y) for _, x, y in pairs], cells, top_percent, by=by)
+        columns.append(np.array([places for places, _, _ in pairs]))
+        taus.append(np.array([tau[0] for tau, _ in curves]))
+    variance = np.zeros(len(top_percent))
+    # If both tables have the same seeds, a seed is omitted from both at once.
+    together = ((0, 1),) if whole.shared_seeds else ((0,), (1,))
+    for sides in together:
+        drops = []
+        for omitted in range(len(tables[sides[0]].seeds)):
+            crossed = (columns[0][:, sides] != omitted).all(axis=1)
+            kept = [taus[0][crossed]]
+            for side in (0, 1):
+                own = (columns[1 + side] != omitted).all(axis=1) | (side not in sides)
+                kept.append(taus[1 + side][own])
+            seed_tau = _seed_tau(kept[1], kept[2], alike=whole.shared_seeds)
+            drops.append(seed_tau - kept[0].mean(axis=0))
+        variance += (len(drops) - 1) * np.var(drops, axis=0)
+    return variance
 
 
 def top_masks(

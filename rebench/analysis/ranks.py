@@ -23,11 +23,12 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import special
 
-from rebench.analysis.concordance import TIE_WIDTH, Floats
+from rebench.analysis.concordance import Floats
 from rebench.analysis.paired import Accuracies
-from rebench.analysis.seed_noise import means_of, reach
+from rebench.analysis.seed_noise import reach
 from rebench.errors import InputError
 from rebench.intervals import student_reach
+from rebench.tables.seed_effects import means_of, ranks_of
 
 __all__ = ["critical_values", "mean_half_width", "rank_intervals"]
 
@@ -71,11 +72,10 @@ def rank_intervals(table: Accuracies, cells: Sequence[int] | None = None) -> pd.
     sd = table.run_sd / np.sqrt(table.counts)
     critical = critical_values(sd, _freedom(table), rows=rows)
     better, worse = _separated(means, sd, critical, rows)
-    above = len(means) - np.searchsorted(np.sort(means), means[rows] + TIE_WIDTH / 2)
     return pd.DataFrame(
         {
             "mean": means[rows],
-            "rank": 1 + above,
+            "rank": ranks_of(means[rows], np.sort(means)),
             "rank_low": 1 + better,
             "rank_high": len(means) - worse,
             "may_be_best": better == 0,

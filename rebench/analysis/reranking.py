@@ -15,7 +15,7 @@ from scipy import special
 
 from rebench.analysis.choices import TOP_PERCENT, Selection
 from rebench.analysis.common_scale import FEW_CELLS
-from rebench.analysis.concordance import MIN_CELLS
+from rebench.analysis.concordance import MIN_CELLS, refuse_small_top
 from rebench.analysis.curve import rank_curve
 from rebench.analysis.improvement import improvement
 from rebench.analysis.paired import Accuracies, Paired
@@ -34,6 +34,7 @@ from rebench.analysis.seed_noise import Rng
 from rebench.drawable import Drawable
 from rebench.printable import number, probability, signed, span
 from rebench.tables.columns import MEAN_SEED
+from rebench.tables.seed_effects import ranks_of
 
 __all__ = ["Contrast", "Reranking", "rerank"]
 
@@ -182,9 +183,10 @@ class Reranking(Drawable):
     def top(self) -> pd.DataFrame:
         """Return the ten best cells before and after: index, means, ranks and difference."""
         table = pd.DataFrame({"index": self.before.cells})
-        for side, means in (("before", self.before.means), ("after", self.after.means)):
-            table[side] = means
-            table[f"rank_{side}"] = table[side].rank(ascending=False, method="min").astype(int)
+        for side, accuracies in (("before", self.before), ("after", self.after)):
+            means = accuracies.centred_means
+            table[side] = accuracies.means
+            table[f"rank_{side}"] = ranks_of(means, np.sort(means))
         table["difference"] = table["after"] - table["before"]
         best = table[(table["rank_before"] <= 10) | (table["rank_after"] <= 10)]
         return best.sort_values(["rank_after", "rank_before", "index"]).reset_index(drop=True)
@@ -277,8 +279,8 @@ class Reranking(Drawable):
                 return f"all cells are tied in {before} or {after}."
             if n >= MIN_CELLS:
                 return (
-                    f"the top {self.by_k['top_percent'].max():g} % of {n} cells are {most} cells "
-                    f"and {MIN_CELLS} are needed. Give a larger K."
+                    f"only {most} of the {n} cells have enough runs and {MIN_CELLS} are needed. "
+                    "Train the missing runs."
                 )
             return (
                 f"the tables have {n} cells in common and {MIN_CELLS} are needed. Train more of "
@@ -358,6 +360,8 @@ def rerank(
         rng: source of all random draws.
     """
     curve, notes = rank_curve(paired, top_percent, by=_own(by), draws=draws, rng=rng)
+    if curve["n_cells"].max() < MIN_CELLS:
+        refuse_small_top(len(paired), top_percent)
     return Reranking(
         dataset=dataset,
         split=split,

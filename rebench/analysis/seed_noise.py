@@ -10,20 +10,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from rebench.analysis.concordance import TIE_WIDTH, Floats
+from rebench.analysis.concordance import Floats
 from rebench.errors import InputError
+from rebench.tables.seed_effects import TIE_WIDTH, centred, means_of
 
-__all__ = ["Rng", "SeedNoise", "centred", "means_of", "pooled", "pooled_sd", "reach"]
+__all__ = ["Rng", "SeedNoise", "pooled", "pooled_sd", "reach"]
 
 Rng: TypeAlias = np.random.Generator | int | None
 """Source of draws: a generator, the seed of a new generator, or None for a random seed."""
 
 _MAX_BINS: Final = 60
 _EM_ROUNDS: Final = 100
-# Accuracies of more than 50,000 images count as continuous.
-_FINEST_UNIT: Final = 1.9e-3
-# Largest number of alternating fits of seeds and cells; only tables with gaps need more than one.
-_POLISH_ROUNDS: Final = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,51 +98,6 @@ class SeedNoise:
         return np.clip(inside, self.edges[bins], self.edges[bins + 1])
 
 
-def means_of(runs: Floats) -> Floats:
-    """Return means [cells] over the finite accuracies [cells, seeds]."""
-    seen = np.isfinite(runs)
-    total: Floats = np.where(seen, runs, 0.0).sum(axis=1)
-    return total / seen.sum(axis=1)
-
-
-def centred(values: Floats) -> Floats:
-    """Remove the common effect of each seed from accuracies [cells, seeds].
-
-    A seed sets the order of the data for all cells, so it can raise or lower all accuracies. Its
-    effect is the median over cells of the difference between a run and the mean of its cell. A few
-    failed runs do not change the median. Cells with equal runs (those without a path) have no seed
-    effect and keep their values, except cells with one run. If accuracies are multiples of a unit,
-    the effects are rounded to this unit, which keeps ties.
-    """
-    seen = np.isfinite(values)
-    spread = np.where(seen, values, -np.inf).max(axis=1) - np.where(seen, values, np.inf).min(
-        axis=1
-    )
-    moved = spread > TIE_WIDTH
-    if values.shape[1] < 2 or not moved.any():
-        return values
-    runs = values[moved]
-    unit = _common_unit(values[seen])
-    effects: Floats = np.zeros(values.shape[1])
-    for _ in range(_POLISH_ROUNDS):
-        distances = runs - effects
-        distances = distances - means_of(distances)[:, None]
-        steps = np.array([_median(column[np.isfinite(column)]) for column in distances.T])
-        steps -= steps.mean()
-        effects = effects + steps
-        if np.abs(steps).max() < TIE_WIDTH:
-            break
-    if unit > 0:
-        effects = np.rint(effects / unit) * unit
-    found: Floats = values.copy()
-    found[moved | (seen.sum(axis=1) == 1)] -= effects
-    return found
-
-
-def _median(values: Floats) -> float:
-    return float(np.median(values)) if len(values) else 0.0
-
-
 def pooled_sd(values: Floats) -> Floats:
     """Return the standard deviation of one run [cells], pooled over cells of similar mean.
 
@@ -196,21 +148,3 @@ def _posterior(means: Floats, mean_sd: Floats, edges: Floats) -> Floats:
         weight /= weight.sum(axis=1, keepdims=True)
         mass = weight.mean(axis=0)
     return np.asarray(weight)
-
-
-def _common_unit(values: Floats) -> float:
-    """Return the accuracy (percent) of one of n images, if all accuracies are multiples of it.
-
-    Return 0 if no number n of images fits.
-    """
-    distinct = np.unique(np.round(values, 6))
-    gap = float(np.diff(distinct).min(initial=100.0))
-    if gap < _FINEST_UNIT:
-        return 0.0
-    # The smallest gap is the unit or, among few values, a small multiple of it.
-    for multiple in range(1, 21):
-        images = round(100 * multiple / gap)
-        steps = distinct * images / 100
-        if np.abs(steps - np.rint(steps)).max() < 0.02:
-            return 100 / images
-    return 0.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, get_args
@@ -84,10 +84,11 @@ def study(
             raise UnknownNameError("data set", dataset, known)
         rows = run[run["dataset"] == dataset]
         split = wanted.split or usual_split_of(rows)
-        trained = _trained(rows, dataset, wanted, notes)
+        by_recipe = dict(iter(rows.groupby("recipe", observed=True)))
+        trained = _trained(by_recipe, dataset, wanted, notes)
         ours = {
             recipe: read_accuracies(
-                rows, dataset=dataset, split=split, epochs=epochs, recipe=recipe
+                by_recipe[recipe], dataset=dataset, split=split, epochs=epochs, recipe=recipe
             )
             for recipe, epochs in trained.items()
         }
@@ -129,14 +130,18 @@ def study(
     )
 
 
-def _trained(rows: pd.DataFrame, dataset: str, wanted: Choices, notes: list[str]) -> dict[str, int]:
+def _trained(
+    by_recipe: Mapping[str, pd.DataFrame], dataset: str, wanted: Choices, notes: list[str]
+) -> dict[str, int]:
     """Return the epochs of each recipe: the chosen number, or the longest training.
 
     The baseline of the run, `nb201` or `fixed`, comes first.
     """
     chosen = {}
-    for name in sorted(rows["recipe"].unique(), key=lambda name: (name not in _OWN, name)):
-        trained = sorted(rows.loc[rows["recipe"] == name, "epochs"].unique())
+    known: set[int] = set()
+    for name in sorted(by_recipe, key=lambda name: (name not in _OWN, name)):
+        trained = sorted(by_recipe[name]["epochs"].unique())
+        known.update(trained)
         if wanted.epochs is None and len(trained) > 1:
             notes.append(
                 f"{name} on {dataset} was trained for {', '.join(map(str, trained))} epochs: "
@@ -148,9 +153,9 @@ def _trained(rows: pd.DataFrame, dataset: str, wanted: Choices, notes: list[str]
         else:
             notes.append(f"{name} on {dataset} was not trained for {epochs} epochs: left out")
     if not chosen:
-        known = ", ".join(map(str, sorted(rows["epochs"].unique())))
+        listed = ", ".join(map(str, sorted(known)))
         raise InputError(
-            f"no recipe was trained on {dataset} for {wanted.epochs} epochs; the table has {known}"
+            f"no recipe was trained on {dataset} for {wanted.epochs} epochs; the table has {listed}"
         )
     return chosen
 

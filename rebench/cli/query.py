@@ -217,31 +217,22 @@ def _row(table: Table, index: int, key: Key) -> dict[str, Any]:
 
     side, group = table.query(index, *key), table.group(*key)
     low, high = side.interval or (None, None)
-    ranked: dict[str, Any] = {"rank": side.rank} | dict.fromkeys(_RANK_INTERVAL)
-    of = side.of
+    ranked: dict[str, Any] = dict.fromkeys(_RANK_INTERVAL)
     about = key._asdict()
     if not math.isfinite(side.mean):
         warn(
-            f"{table.name}: a run of cell {index} has no finite accuracy, so the cell has no mean "
-            "and the last rank"
+            f"{table.name}: a run of cell {index} has no finite accuracy, so the cell has no mean. "
+            "Its rank is that of its other runs, or the last"
         )
     elif (
         len(group.index) >= MIN_CELLS
         and group.n.max() >= 2
         and (own := read_accuracies(table.frame(**about), **about)).has_seeds
     ):
-        of = len(own.cells)
         half = mean_half_width(own, index)
         low, high = side.mean - half, side.mean + half
-        [ranked] = rank_intervals(own, [index])[["rank", *_RANK_INTERVAL]].to_dict("records")
-        if ranked["rank_low"] <= side.rank <= ranked["rank_high"]:
-            ranked["rank"] = side.rank
-        else:
-            warn(
-                f"{table.name}: some cells lack seeds or accuracies. Without the common effect of "
-                f"each seed, the rank is {ranked['rank']}, not {side.rank}"
-            )
+        [ranked] = rank_intervals(own, [index])[[*_RANK_INTERVAL]].to_dict("records")
     ascending = sorted(side.seeds.items(), key=lambda told: (told[0] < 0, abs(told[0])))
     per_seed = {seed_name(seed): value for seed, value in ascending}
     row = {"per seed": per_seed, "mean": side.mean, "low": low, "high": high}
-    return {**row, **ranked, "of": of}
+    return {**row, "rank": side.rank, **ranked, "of": side.of}

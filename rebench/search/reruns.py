@@ -17,12 +17,12 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from cells.classes import trainable_networks
-from rebench.analysis.concordance import TIE_WIDTH
 from rebench.analysis.equal_cells import EqualCells
-from rebench.analysis.seed_noise import centred, means_of, pooled, pooled_sd
+from rebench.analysis.seed_noise import pooled, pooled_sd
 from rebench.errors import InputError
 from rebench.search.search_space import SearchSpace
 from rebench.search.tabular import Floats, Ints, SearchTable
+from rebench.tables.seed_effects import TIE_WIDTH, centred, means_of
 
 __all__ = ["rerun_tables"]
 

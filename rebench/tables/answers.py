@@ -21,9 +21,11 @@ class Summary:
     """Accuracy of one cell over its `n` seeds, in percent.
 
     `std` is the population standard deviation (NaN for one seed). `rank` is 1 for the best cell;
-    ties share the better rank. `of` is the number of cells in the table. `percentile` is the
-    percentage of cells with a lower mean. `origin` is that of the table (`Table.origin`). `seeds`
-    has the accuracy of each seed; negative seeds are explained at `Table.seeds`.
+    ties share the better rank. It is the rank of the mean without the common effect of each seed,
+    so a cell that lacks a bad seed has no advantage. `of` is the number of cells in the table.
+    `percentile` is the percentage of cells with a lower such mean. `origin` is that of the table
+    (`Table.origin`). `seeds` has the accuracy of each seed; negative seeds are explained at
+    `Table.seeds`.
     """
 
     name: str

@@ -8,6 +8,7 @@ import numpy as np
 
 from rebench.tables.answers import CellName, cell_index
 from rebench.tables.layout import Key
+from rebench.tables.seed_effects import ranks_of
 from rebench.tables.table import Table
 
 __all__ = ["CellComparison", "compare_cell"]
@@ -30,7 +31,8 @@ def compare_cell(published: Table, retrained: Table, cell: CellName, key: Key) -
     before, after = (table.accuracy(index, *key) for table in tables)
     groups = [table.group(*key) for table in tables]
     common = np.intersect1d(groups[0].index, groups[1].index)
-    # As in a table, a cell without a finite mean is the last.
-    means = [np.nan_to_num(group.mean("accuracy"), nan=-np.inf) for group in groups]
-    first, second = (1 + int((mean[common] > mean[index]).sum()) for mean in means)
-    return CellComparison(after - before, (first, second), len(common))
+    ranks = []
+    for group in groups:
+        ascending = np.sort(group.comparable[common])
+        ranks.append(int(ranks_of(group.comparable[index], ascending)))
+    return CellComparison(after - before, (ranks[0], ranks[1]), len(common))

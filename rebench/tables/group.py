@@ -2,8 +2,8 @@
 
 Row i of every array is the cell with index i; columns are read from the source when first needed.
 
-Comparisons of tables omit runs without a finite accuracy. A table shows such a run and ranks the
-cell last.
+Ranks and comparisons omit runs without a finite accuracy. A cell with such a run has no mean. If it
+has no other run, its rank is the last.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from cells.table import space_ops
 from rebench.data import benchmark_data
 from rebench.errors import MissingDataError
 from rebench.tables.layout import Floats, Key, Source
+from rebench.tables.seed_effects import TIE_WIDTH, centred, means_of, ranks_of
 
 __all__ = ["TRUSTED_SEED", "Group"]
 
@@ -140,21 +141,25 @@ class Group:
 
     @functools.cached_property
     def _ascending(self) -> Floats:
-        return np.sort(self._comparable[self.index])
+        return np.sort(self.comparable[self.index])
 
     @functools.cached_property
-    def _comparable(self) -> Floats:
-        mean = self.mean("accuracy")
-        return np.where(np.isfinite(mean), mean, -np.inf)
+    def comparable(self) -> Floats:
+        """Means [cell] without the common effects of seeds; -inf for cells without accuracy."""
+        accuracy = self.column("accuracy")
+        known = np.isfinite(accuracy).any(axis=1)
+        comparable = np.full(len(accuracy), -np.inf)
+        if known.any():
+            comparable[known] = means_of(centred(accuracy[known]))
+        return comparable
 
     def rank(self, cells: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return ranks by mean accuracy: 1 is best, ties share the better rank."""
-        better = np.searchsorted(self._ascending, self._comparable[cells], side="right")
-        return 1 + len(self._ascending) - better
+        """Return ranks by `comparable` means: 1 is best, ties share the better rank."""
+        return ranks_of(self.comparable[cells], self._ascending)
 
     def percentile(self, cells: NDArray[np.int64]) -> Floats:
-        """Return the percentage of the table's cells with a lower mean accuracy."""
-        lower = np.searchsorted(self._ascending, self._comparable[cells], side="left")
+        """Return the percentage of the table's cells with a lower `comparable` mean."""
+        lower = np.searchsorted(self._ascending, self.comparable[cells] - TIE_WIDTH / 2)
         return 100.0 * lower / len(self._ascending)
 
     def lacking(self, index: int, table: str) -> MissingDataError:

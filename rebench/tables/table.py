@@ -370,11 +370,11 @@ class Table:
         top: Annotated[int, Between(1)] = 1,
         **limits: float | None,
     ) -> pd.DataFrame:
-        """Return the `top` cells by mean accuracy within all limits, with their costs.
+        """Return the `top` cells by rank (see `Summary`) within all limits, with their costs.
 
         The result has a row per cell, by index: the columns of `summary`, then the four costs.
         Limits are ``params_m``, ``mflops``, ``latency_s`` and ``train_seconds``, each the largest
-        allowed value. Of equal means the lower index comes first. A cell with an unknown cost is
+        allowed value. Of equal ranks the lower index comes first. A cell with an unknown cost is
         omitted if that cost has a limit.
         """
         key = self.usual_key(dataset, split, epochs)
@@ -387,7 +387,7 @@ class Table:
                 raise UnknownNameError("limit", name, costs.columns)
             if limit is not None:
                 frame = frame[frame[name] <= limit]
-        return frame.sort_values("mean", ascending=False, kind="stable").head(top)
+        return frame.sort_values("rank", kind="stable").head(top)
 
     def curves(self, cell: CellName) -> dict[tuple[Key, int], CurveArrays]:
         """Return a cell's per-epoch curves by ((data set, split, epochs), seed)."""

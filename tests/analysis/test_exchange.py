@@ -18,7 +18,7 @@ from rebench.analysis.concordance import dense_codes, top_mask
 from rebench.analysis.curve import rank_curve
 from rebench.analysis.exchange import Exchange, exchange_p_values
 from rebench.analysis.p_values import p_values_of
-from rebench.analysis.seed_noise import centred
+from rebench.tables.seed_effects import centred
 
 sys.path.append(str(PROJECT / "scripts" / "bench"))
 

@@ -94,6 +94,16 @@ def test_pairs_are_the_common_cells_and_the_rest_is_named():
     )
 
 
+@pytest.mark.parametrize(
+    ("alone", "shown"), [(5, "cells 0, 1, 2, 3, 4"), (6, "cells 0, 1, 2, 3, 4 and 1 more")]
+)
+def test_five_cells_of_a_note_are_named_and_the_rest_is_counted(alone, shown):
+    every = table_of(np.ones((20, 1)))
+    some = table_of(np.ones((20 - alone, 1)), "some", cells=np.arange(alone, 20))
+    [note] = Paired.of(every, some).notes
+    assert note == f"table: {alone} cells that some lacks: {shown}"
+
+
 def test_no_cell_in_common_is_refused():
     before, after = _read(_table([(1, 777, 70.0)])), _read(_table([(2, 777, 70.0)]), name="mine")
     with pytest.raises(

@@ -179,6 +179,50 @@ def test_agreement_between_seeds_is_scipys_run_by_run(by, names):
         assert found.drop[0, column] == pytest.approx(noise - np.mean(crossed))
 
 
+@pytest.mark.parametrize("seeds", [9, 10, 40])
+def test_more_than_nine_seeds_are_compared_with_near_seeds_on_a_circle(seeds):
+    """The number of pairs is that of nine seeds, or a multiple of the number of seeds."""
+    near = {9: 4, 10: 3, 40: 1}[seeds]
+    a, b = two_tables(30, (seeds, seeds), _rng(6), change=1.0)
+    found = between_seeds(a, b, np.arange(30)[None], (100,))
+    crossed, own = [], []
+    for i in range(seeds):
+        for step in range(1, near + 1):
+            j = (i + step) % seeds
+            crossed += [stats.kendalltau(a[:, i], b[:, j]).statistic]
+            crossed += [stats.kendalltau(a[:, j], b[:, i]).statistic]
+            first = stats.kendalltau(a[:, i], a[:, j]).statistic
+            second = stats.kendalltau(b[:, i], b[:, j]).statistic
+            own.append(np.sqrt(first * second))
+    assert found.tau[0, 0] == pytest.approx(np.mean(crossed))
+    assert found.seed_tau[0, 0] == pytest.approx(np.mean(own))
+
+
+def test_number_of_pairs_of_seeds_grows_linearly():
+    def pairs(seeds, other):
+        first, second = (np.zeros((2, n)) for n in (seeds, other))
+        names = (np.tile(np.arange(n), (2, 1)) for n in (seeds, other))
+        return len(list(_run_pairs(first, second, *names, same=False)))
+
+    assert [pairs(n, n) for n in (9, 10, 36, 64, 128)] == [72, 60, 72, 128, 256]
+    assert [pairs(3, n) for n in (10, 20)] == [30 - 3, 60 - 3]
+
+
+def test_a_jackknife_over_many_seeds_leaves_out_the_pairs_of_each_seed():
+    a, b = two_tables(30, (10, 10), _rng(15), change=1.0)
+    pairs = [(i, (i + step) % 10) for i in range(10) for step in (1, 2, 3)]
+    drops = []
+    for out in range(10):
+        kept = [pair for pair in pairs if out not in pair]
+        crossed = [stats.kendalltau(a[:, i], b[:, j]).statistic for i, j in kept]
+        crossed += [stats.kendalltau(a[:, j], b[:, i]).statistic for i, j in kept]
+        own = [[stats.kendalltau(x[:, i], x[:, j]).statistic for i, j in kept] for x in (a, b)]
+        drops.append(np.mean(np.sqrt(np.prod(own, axis=0))) - np.mean(crossed))
+    found = seed_jackknife(Paired.of_values(a, b), (100,)).iloc[0]
+    half = stats.t.ppf(0.975, 9) * np.sqrt(9 * np.var(drops))
+    assert found["drop_high"] - found["drop"] == pytest.approx(half)
+
+
 def test_one_seeded_table_has_the_noise_of_the_other_and_two_have_none():
     a, b = two_tables(40, (3, 1), _rng(5))
     own = between_seeds(a, a, np.arange(40)[None], (100,)).seed_tau
@@ -221,7 +265,8 @@ def test_equal_columns_are_paired_where_half_of_the_cells_have_different_seeds(f
     mine[:fair, 0] = 7
     pairs = list(_run_pairs(runs, runs[:, :1], mine, np.full((20, 1), 5), same=False))
     assert len(pairs) == used
-    first, second = pairs[-1]
+    places, first, second = pairs[-1]
+    assert places == (1, 0)
     assert first.tolist() == runs[:, 1].tolist()
     assert second.tolist() == runs[:, 0].tolist()
 
@@ -235,7 +280,7 @@ def test_other_columns_are_paired_where_a_tenth_of_the_cells_have_different_seed
     assert len(pairs) == used
     # Cells that have no different seed in this column use the pair of the other column again.
     column = np.where(np.arange(20) < fair, 1, 0) if used == 2 else np.zeros(20, dtype=int)
-    assert pairs[-1][1].tolist() == runs[np.arange(20), column].tolist()
+    assert pairs[-1][2].tolist() == runs[np.arange(20), column].tolist()
 
 
 def test_every_cell_with_two_seeds_counts_and_no_seed_meets_itself():

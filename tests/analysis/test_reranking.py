@@ -189,6 +189,17 @@ def test_top_holds_the_ten_best_of_each_table():
     assert top.set_index("index").loc[best_before[0], "rank_before"] == 1
 
 
+def test_a_cell_without_a_bad_seed_is_not_ranked_better_by_it():
+    """Seed 888 is worse by 5 points. The worst cell has no run with it."""
+    before, after = _pair(20, (2, 2), 0.0)
+    true = np.linspace(80, 82, 20)
+    runs = np.stack([true, true - 5], axis=1)
+    runs[0, 1] = np.nan
+    top = _rerank((replace(before, runs=runs), after)).top.set_index("index")
+    ranks = {cell: rank for cell, rank in top["rank_before"].items() if rank <= 10}
+    assert ranks == {19 - place: place + 1 for place in range(10)}
+
+
 @pytest.mark.parametrize("seeds", [3, 1])
 def test_a_table_compared_with_its_equal_warns_of_nothing(seeds):
     """Warnings are errors in tests: nothing may be divided by a noise of zero."""
@@ -272,6 +283,9 @@ def test_tables_of_other_data_or_other_images_are_refused():
     with pytest.raises(InputError, match=other) as caught:
         rebench.compare(rows, rows.assign(dataset="cifar100"))
     assert "name one" not in str(caught.value)  # no name of one data set would help
+    several = pd.concat([rows.assign(dataset=name) for name in ("svhn", "cifar10", "digits")])
+    with pytest.raises(InputError, match=r"before: cifar10, digits, svhn; after: cifar100"):
+        rebench.compare(several, rows.assign(dataset="cifar100"))
 
 
 def test_two_data_sets_are_compared_on_purpose():
@@ -377,6 +391,24 @@ def test_a_third_table_chooses_the_top_of_both():
     assert given.tau == pytest.approx(found.frame()["tau"].iloc[1])
 
 
+def test_a_third_table_of_several_data_sets_is_used_on_that_of_the_first_table():
+    rng = np.random.default_rng(8)
+    first, second, by = (
+        pd.DataFrame({"index": range(60), "seed": 0, "accuracy": rng.normal(90, 1, 60)}).assign(
+            dataset=dataset, split="ori-test", epochs=1
+        )
+        for dataset in ("cifar10", "cifar100", "cifar10")
+    )
+    both = pd.concat([by.assign(dataset="cifar100", accuracy=first["accuracy"]), by])
+    options = {"draws": 0, "top_percent": (50,)}
+    found = rebench.compare(first, second, against_dataset="cifar100", by=both, **options)
+    alone = rebench.compare(first, second, against_dataset="cifar100", by=by, **options)
+    assert found.tau == alone.tau
+    arrays = [table.set_index("index")["accuracy"] for table in (first, second)]
+    named = rebench.compare(*arrays, dataset="cifar10", by=both, **options)
+    assert named.tau == alone.tau
+
+
 def test_a_third_table_is_opened_by_name_or_given():
     tables = [open_table(f"mini@{recipe}") for recipe in ("fixed", "topology")]
     options = {"draws": 20, "top_percent": (100, 50)}
@@ -419,12 +451,23 @@ def test_tied_cells_are_not_called_too_few():
     assert said == "No comparison is possible: all cells are tied in benchmark or tied."
 
 
-def test_few_cells_at_each_k_are_not_called_tied():
-    found = _rerank(_pair(60, (3, 3), 1.0), top_percent=[5, 10])
-    assert found.sentence == (
-        "No comparison is possible: the top 10 % of 60 cells are 6 cells and 10 are needed. Give a "
-        "larger K."
-    )
+@pytest.mark.parametrize(
+    ("n", "top", "cells", "least"),
+    [(60, [1], "1 cell", "16"), (60, [5, 10], "6 cells", "16"), (900, [1], "9 cells", "1.1")],
+)
+def test_a_k_that_leaves_too_few_cells_is_refused_with_the_smallest_that_works(
+    n, top, cells, least
+):
+    """The top 16 % of 60 cells are 10 cells, the top 15 % are 9."""
+    tables = _pair(n, (3, 3), 1.0)
+    said = rf"at least 10 of the {n} cells, but the top {max(top)} % are {cells}: .* K of {least} "
+    with pytest.raises(InputError, match=said):
+        _rerank(tables, top_percent=top)
+    assert _rerank(tables, top_percent=[float(least)]).by_k["n_cells"].tolist() == [10]
+
+
+def test_small_tables_are_not_refused_for_their_k():
+    assert "the tables have 9 cells in common" in _rerank(_pair(9, (3, 3), 1.0)).sentence
 
 
 def test_arrays_that_are_not_in_percent_get_a_note_and_frames_of_words_an_error():
@@ -471,6 +514,10 @@ def test_a_small_p_next_to_an_interval_that_contains_0_is_explained():
 def test_a_table_compared_with_itself_is_refused():
     with pytest.raises(InputError, match=r"contain the same runs \(60 cells\): give two tables"):
         rebench.compare("mini@fixed", "mini@fixed")
+    runs = np.random.default_rng(0).normal(90, 1, (60, 3))
+    runs[7, 2] = np.nan
+    with pytest.raises(InputError, match="contain the same runs"):
+        rebench.compare(runs, runs.copy())
 
 
 @pytest.mark.parametrize("draws", [1, 18, -1])

@@ -8,13 +8,12 @@ from scipy import stats
 
 from rebench.analysis.seed_noise import (
     SeedNoise,
-    _common_unit,
-    centred,
     pooled,
     pooled_sd,
     reach,
 )
 from rebench.errors import InputError
+from rebench.tables.seed_effects import _common_unit, centred
 
 
 @pytest.mark.parametrize(

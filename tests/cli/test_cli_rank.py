@@ -240,3 +240,14 @@ def test_report_is_written_into_its_run_or_next_to_its_table(table: str, monkeyp
     Path("table-report/report.html").touch()
     assert main(["report", table, "--draws", "0"]) == 2
     assert main(["report", table, "--draws", "0", "--force"]) == 0
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["mini@fixed mini@topology", "mini@fixed", "mini --across recipes"],
+)
+def test_a_k_that_leaves_too_few_cells_is_refused(words: str, capsys):
+    assert main(["rank", *words.split(), "--top", "1", "--draws", "0"]) == 2
+    shown = capsys.readouterr()
+    assert "of the 60 cells, but the top 1 % are 1 cell: give a K of 16 or more" in shown.err
+    assert not shown.out

@@ -13,6 +13,8 @@ from generated_tables import synthetic_frame
 from cells import Cell, CellError, CostModel
 from rebench.errors import InputError, MissingDataError, RebenchError, UnknownNameError
 from rebench.tables import Table, open_table, write_table
+from rebench.tables.cell_comparison import compare_cell
+from rebench.tables.seed_effects import centred
 from rebench.tables.table import _explained
 
 
@@ -62,12 +64,33 @@ def test_rank_and_percentile_equal_scipy(table):
     from scipy.stats import rankdata
 
     summary = table.summary("cifar10")
-    np.testing.assert_array_equal(summary["rank"], rankdata(-summary["mean"], method="min"))
-    below = [(summary["mean"] < mean).mean() * 100 for mean in summary["mean"]]
+    runs = table.group("cifar10").column("accuracy")[summary.index]
+    means = np.round(np.nanmean(centred(runs), axis=1), 6)  # rounding errors are ties
+    np.testing.assert_array_equal(summary["rank"], rankdata(-means, method="min"))
+    below = [(means < mean).mean() * 100 for mean in means]
     np.testing.assert_allclose(summary["percentile"], below)
-    best = summary["mean"].idxmax()
+    best = summary.index[np.argmax(means)]
     asked = table.query(int(best), "cifar10")
     assert (asked.rank, asked.mean, asked.n) == (1, *summary.loc[best, ["mean", "n"]])
+    assert table.best("cifar10").index.tolist() == [best]
+
+
+def test_cells_without_a_bad_seed_are_not_ranked_better_by_it():
+    """Seed 888 is worse by 5 points. The two worst cells have no run with it."""
+    rows = [
+        {"index": cell, "seed": seed, "accuracy": 80.0 + cell - 5 * (seed == 888)}
+        for cell in range(12)
+        for seed in (777, 888)
+        if cell > 1 or seed == 777
+    ]
+    frame = pd.DataFrame(rows).assign(dataset="cifar10", split="ori-test", epochs=200)
+    table = Table.from_frame(frame)
+    assert table.summary("cifar10")["rank"].tolist() == list(range(12, 0, -1))
+    assert table.accuracy(1) > table.accuracy(3)
+    assert table.best(top=2).index.tolist() == [11, 10]
+    other = Table.from_frame(frame[frame["index"] < 6])
+    compared = compare_cell(table, other, 1, table.usual_key("cifar10"))
+    assert (compared.ranks, compared.common) == ((5, 5), 6)
 
 
 def test_every_name_of_a_cell_asks_the_same(table):

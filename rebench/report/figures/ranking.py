@@ -13,7 +13,6 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullFormatter, StrMethodFormatter
 
 from rebench.analysis import Reranking
-from rebench.analysis.concordance import TIE_WIDTH
 from rebench.analysis.rank_table import LEVEL
 from rebench.errors import UnknownNameError
 from rebench.report.figures.style import (
@@ -29,6 +28,7 @@ from rebench.report.figures.style import (
     series_style,
     styled,
 )
+from rebench.tables.seed_effects import TIE_WIDTH
 
 __all__ = [
     "draw_comparison",
@@ -186,8 +186,7 @@ def _tau_curve(axes: Axes, reranking: Reranking) -> pd.DataFrame:
     else:
         low, high = curve["tau_low"], curve["tau_high"]
         axes.fill_between(percent, low, high, color=_AFTER["color"], alpha=0.2, linewidth=0)
-        name = label(reranking.after.name, 36)
-        axes.plot(percent, curve["tau"], **_AFTER, label=f"tau of {name}")
+        axes.plot(percent, curve["tau"], **_AFTER, label=f"tau of {label(reranking.after.name)}")
         axes.set_xscale("log")
         axes.xaxis.set_major_locator(FixedLocator(_PERCENTS if percent.min() <= 50 else percent))
         axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
