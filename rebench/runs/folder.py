@@ -21,6 +21,7 @@ Small files are replaced atomically. A damaged file never stops a command that d
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import io
 import os
@@ -123,7 +124,8 @@ def write_once(path: Path, content: Plain) -> bool:
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
     text = content.model_dump_json()
     try:
-        temporary.write_text(text)
+        with temporary.open("x") as file:
+            file.write(text)
         os.link(temporary, path)
     except FileExistsError:
         # A network file system may have created it and lost the answer.
@@ -136,20 +138,28 @@ def write_once(path: Path, content: Plain) -> bool:
 
 
 def read_own(path: Path) -> bytes:
-    """Read a file that decides which jobs are sent; refuse it if others can write to it."""
-    with open_file(path) as file:
-        # Check the open file: it cannot be replaced in the meantime.
-        about = os.fstat(file.fileno())
-        why = "can be written by others" if about.st_mode & _OTHERS_WRITE else ""
-        if about.st_uid not in (os.geteuid(), 0):
-            why = f"belongs to another user (number {about.st_uid})"
-        if why:
-            raise UnsafeFileError(
-                f"{path} {why}. Its jobs would run with your rights, so it is refused."
-                f" {_WRITTEN_ANEW}; or accept it with --trust-folder, if you trust everybody who"
-                " can write there"
-            )
-        return read_bounded(path, file)
+    """Read a file that decides which jobs are sent; refuse it if others could have chosen it.
+
+    Others can write to the file, or can replace it by a link to the sweep of another run.
+    """
+    try:
+        with open_file(path, follow=False) as file:
+            # Check the open file: it cannot be replaced in the meantime.
+            about = os.fstat(file.fileno())
+            why = "can be written by others" if about.st_mode & _OTHERS_WRITE else ""
+            if about.st_uid not in (os.geteuid(), 0):
+                why = f"belongs to another user (number {about.st_uid})"
+            if not why:
+                return read_bounded(path, file)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        why = "is a symbolic link"
+    raise UnsafeFileError(
+        f"{path} {why}. Its jobs would run with your rights, so it is refused."
+        f" {_WRITTEN_ANEW}; or accept it with --trust-folder, if you trust everybody who can write"
+        " there"
+    )
 
 
 def listed_trials(run: Path, tell: Tell) -> Iterator[tuple[str, str]]:
@@ -260,14 +270,15 @@ class Run:
 
     def write_sweep(self, spec: SweepSpec, trials: tuple[Trial, ...]) -> None:
         """Store the sweep and its trials."""
-        with atomic_file(self.folder / "trials.jsonl") as file, file.open("w") as lines:
+        with atomic_file(self.folder / "trials.jsonl") as file, file.open("x") as lines:
             lines.writelines(
                 f"{_HEAD}{one.trial_id}{_BETWEEN}{one.model_dump_json()}}}\n" for one in trials
             )
-        with atomic_file(self.folder / "spec.json") as file:
-            # Whoever can write to this file decides which code the next submission runs.
-            file.touch(0o666 & ~_OTHERS_WRITE)
-            file.write_text(spec.model_dump_json(indent=1))
+        with (
+            atomic_file(self.folder / "spec.json") as file,
+            open(file, "x", opener=_for_others_to_read) as own,
+        ):
+            own.write(spec.model_dump_json(indent=1))
 
     def spec(self, *, trust_folder: bool = False) -> SweepSpec | None:
         """Return the sweep of the last submission; None before the first.
@@ -342,6 +353,11 @@ def _is_copy(folder: Path, identity: Identity) -> bool:
         return False
     other = read_kept(Identity, there)
     return other is not None and other.name == identity.name
+
+
+def _for_others_to_read(path: str, flags: int) -> int:
+    """Open a new file that others cannot write, because it decides which code a submission runs."""
+    return os.open(path, flags, 0o666 & ~_OTHERS_WRITE)
 
 
 def _refuse(line: str) -> None:

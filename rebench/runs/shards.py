@@ -207,8 +207,8 @@ def atomic_file(path: Path) -> Iterator[Path]:
 
 def write_atomically(path: Path, data: bytes) -> None:
     """Replace a file atomically, so that a crash leaves the old or the new content."""
-    with atomic_file(path) as temporary:
-        temporary.write_bytes(data)
+    with atomic_file(path) as temporary, temporary.open("xb") as file:
+        file.write(data)
 
 
 def _sync(path: Path) -> None:
