@@ -146,20 +146,9 @@ class Submission:
     @property
     def logs(self) -> Path:
         """The folder of the jobs' logs; every user who can read the run can read them."""
-        logs = self.folder / "logs"
+        logs, before = self.folder / "logs", self.folder / "submitit"
         # Version 0.1 had logs among the files of submitit.
-        return self.submitit if self.submitit.exists() and not logs.exists() else logs
-
-    @property
-    def submitit(self) -> Path:
-        """The folder of submitit's files."""
-        return self.folder / "submitit"
-
-    def make_submitit_folder(self) -> Path:
-        """Make the folder of submitit; others have no access, because a pickle is a program."""
-        self.logs.mkdir(exist_ok=True)
-        self.submitit.mkdir(mode=0o700, exist_ok=True)
-        return self.submitit
+        return before if before.exists() and not logs.exists() else logs
 
     def sent_file(self, chunk: int) -> Path:
         """Return the file that names the jobs of a chunk."""

@@ -221,9 +221,7 @@ def test_job_whose_submitter_died_is_found_by_its_name(spec):
     done = _submit(spec)
     answer = done.run / "submissions/0001/sent.0.json"
     before = answer.read_bytes()
-    work = {path: path.read_bytes() for path in done.run.rglob("*_submitted.pkl")}
-    for path in (answer, *work):
-        path.unlink()
+    answer.unlink()
     name = _name(done.run)
     lines = [f"101_{at}|PENDING|Priority|{name}||0:00|N/A" for at in range(6)]
     (spec.parent / "slurm/queue").write_text("\n".join([*lines, "7|RUNNING|None|other|n|1:00|"]))
@@ -232,7 +230,6 @@ def test_job_whose_submitter_died_is_found_by_its_name(spec):
     again = _submit(spec, tell=told.append)
     assert (again.sent, again.adopted, len(again.held)) == (0, 6, 6)
     assert answer.read_bytes() == before
-    assert {path: path.read_bytes() for path in done.run.rglob("*.pkl")} == work
     assert [line for line in told if "took over 6 jobs" in line]
     assert _submit(spec).adopted == 0
 

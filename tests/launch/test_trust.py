@@ -50,15 +50,13 @@ def test_sweep_is_kept_from_others_and_its_list_of_trials_is_shared(shared):
 
 
 @pytest.mark.slow
-def test_programs_lie_in_a_folder_of_the_submitter_alone_and_records_are_shared(shared):
+def test_run_contains_no_program_and_its_records_are_shared(shared):
     sweep = Sweep(shared, cells=1, epochs=1)
     sweep.submit("--cluster", "local", "--trials-per-job", "6")
     assert sweep.wait_until_over()["done"] == 6
     assert {path.stat().st_mode & 0o777 for path in sweep.run.glob("results/*.jsonl")} == {0o664}
     assert (sweep.run / "spec.json").stat().st_mode & 0o022 == 0
-    (folder,) = {path.parent for path in sweep.run.rglob("*.pkl")}
-    assert folder == sweep.run / "submissions/0001/submitit"
-    assert folder.stat().st_mode & 0o777 == 0o700
+    assert not list(sweep.run.rglob("*.pkl"))
     assert {path.stat().st_mode & 0o777 for path in sweep.run.glob("sub*/*/logs/*")} == {0o664}
 
 

@@ -533,12 +533,11 @@ def test_process_of_a_job_knows_its_place(
     assert report.note == "ended"
 
 
-def test_job_that_an_earlier_version_submitted_still_begins(tmp_path, place):
-    """An old command names the module of the worker; its job may still wait in the queue."""
+def test_command_of_a_job_names_its_work(tmp_path, place):
     trials = expand_spec(parse_spec(SWEEP)).trials[:1]
     run = _prepared(tmp_path / "run", trials, device="cpu")
-    place(SLURM_JOB_ID="78", SLURM_ARRAY_JOB_ID="77", SLURM_ARRAY_TASK_ID="0")
-    command = [sys.executable, "-u", "-m", "rebench.launch.worker", str(run.folder), "1", "0"]
+    place(**SLURM, SLURM_JOB_ID="78", SLURM_ARRAY_JOB_ID="77", SLURM_ARRAY_TASK_ID="0")
+    command = [sys.executable, "-u", "-m", "rebench.launch.worker", str(run.folder), "1", "0", "0"]
     subprocess.run(command, check=True, capture_output=True)
     assert FinishedTrials(run.folder).refresh().trials.keys() == {trials[0].trial_id}
     (report,) = read_reports(run.folder)
