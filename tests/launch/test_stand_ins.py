@@ -376,12 +376,13 @@ def test_copy_of_a_run_holds_none_of_its_jobs_and_becomes_a_run_of_its_own(spec,
 def test_job_of_this_machine_is_cancelled_with_all_that_it_started(tmp_path, spec):
     run = Run.open(_submit(spec).run)
     shell = "sleep 100 & echo $! > $0; wait"
-    pid = tmp_path / "pid"
-    job = subprocess.Popen(["/bin/sh", "-c", shell, str(pid)], start_new_session=True)
+    pid, name = tmp_path / "pid", f"{run.job_prefix}2.0"
+    words = ["/bin/sh", "-c", shell, str(pid), "rebench.launch.clusters.background", name]
+    job = subprocess.Popen(words, start_new_session=True)
     while not (pid.exists() and pid.read_text().strip()):
         time.sleep(0.01)
     mine = Journal(run.folder).begin()
-    chunk = Chunk(name=f"{run.job_prefix}2.0", jobs=(JobSpec(()),))
+    chunk = Chunk(name=name, jobs=(JobSpec(()),))
     mine.write_intent(Intent(cluster="local", spec_hash="", chunks=(chunk,)))
     mine.write_sent(0, Sent(jobs=(str(job.pid),), process=mark_of(job.pid)))
     mine.close()
@@ -396,6 +397,41 @@ def test_job_of_this_machine_is_cancelled_with_all_that_it_started(tmp_path, spe
     with contextlib.suppress(psutil.NoSuchProcess):
         psutil.Process(int(pid.read_text())).wait(timeout=60)
     assert cancel_jobs(run) == []
+
+
+def test_process_that_is_no_job_of_the_run_is_not_ended(spec):
+    """Others can write the files of a shared run."""
+    run = Run.open(_submit(spec).run)
+    words = ["sleep", "100"]
+    jobs = [subprocess.Popen(words, start_new_session=True)]
+    other = "rebench-other-2.0"
+    words = ["/bin/sh", "-c", "sleep 100; true", "rebench.launch.clusters.background", other]
+    jobs.append(subprocess.Popen(words, start_new_session=True))
+    mine = Journal(run.folder).begin()
+    chunks = tuple(Chunk(name=f"{run.job_prefix}2.{at}", jobs=(JobSpec(()),)) for at in (0, 1))
+    mine.write_intent(Intent(cluster="local", spec_hash="", chunks=chunks))
+    for at, job in enumerate(jobs):
+        mine.write_sent(at, Sent(jobs=(str(job.pid),), process=mark_of(job.pid)))
+    mine.close()
+    try:
+        assert cancel_jobs(run) == []
+        assert [job.poll() for job in jobs] == [None, None]
+    finally:
+        for job in jobs:
+            os.killpg(job.pid, signal.SIGKILL)
+            job.wait()
+
+
+def test_number_of_another_job_in_the_journal_is_not_cancelled(spec):
+    """SLURM knows the number of a job by its name."""
+    run = _submit(spec).run
+    answer = run / "submissions/0001/sent.0.json"
+    answer.write_text(answer.read_text().replace("101_0", "666"))
+    name = _name(run)
+    lines = [f"101_0|RUNNING|None|{name}|n1|0:01|x", "666|RUNNING|None|thesis|n1|0:01|x"]
+    (spec.parent / "slurm/queue").write_text("\n".join(lines))
+    assert cancel_jobs(Run.open(run)) == ["101_0"]
+    assert (spec.parent / "slurm/cancelled").read_text() == "101_0\n"
 
 
 def test_changed_sweep_is_sent_if_that_is_meant_and_a_run_as_it_was(spec):

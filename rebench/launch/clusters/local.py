@@ -29,7 +29,7 @@ from rebench.launch.journal import Sent
 from rebench.launch.liveness import WORKER_SILENCE_S, last_heard_s, process_state
 from rebench.machine import cores
 from rebench.runs import SlurmOptions
-from rebench.runs.claims import Holder, mark_of, runs, tree_of
+from rebench.runs.claims import Holder, ProcessMark, mark_of, runs, tree_of
 from rebench.runs.folder import Run, Tell
 
 __all__ = ["Local", "room"]
@@ -101,12 +101,15 @@ class Local(Cluster):
 
     def cancel(self, jobs: Sequence[JobView]) -> list[str]:
         """Send SIGTERM to all processes of jobs on this machine: workers stop at a checkpoint."""
-        own = [job for job in jobs if job.process is not None and runs(job.process)]
-        for job in own:
-            for pid in tree_of(job.process.pid) if job.process else ():
+        cancelled = []
+        for job in jobs:
+            if job.process is None or not _is_ours(job, job.process):
+                continue
+            for pid in tree_of(job.process.pid):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGTERM)
-        return [job.job for job in own]
+            cancelled.append(job.job)
+        return cancelled
 
     def worker_lives(self, run: Path, me: Holder, holder: Holder) -> bool:  # noqa: ARG002
         """Return whether the holder runs; on another host, whether its job reported recently."""
@@ -117,6 +120,22 @@ class Local(Cluster):
     def job_was_killed(self, job: str) -> bool:
         """Return whether the leader of this session has ended; its number is not used again."""
         return os.getsid(0) == int(job) and not mark_of(int(job)).started
+
+
+def _is_ours(job: JobView, process: ProcessMark) -> bool:
+    """Return whether this user started the process for this job, by its owner and command line.
+
+    In a shared run folder, others can write the file that names the process.
+    """
+    if not runs(process):
+        return False
+    try:
+        seen = psutil.Process(process.pid)
+        command = " ".join(seen.cmdline())
+        owner = seen.uids().real
+    except psutil.Error:
+        return False
+    return owner == os.getuid() and _LEADER in command and job.name in command
 
 
 def room(options: SlurmOptions) -> int:

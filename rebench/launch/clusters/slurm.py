@@ -123,7 +123,8 @@ class Slurm(Cluster):
             line = queue.get((job.name, job.task))
             owner = job.owner if ask and job.owner and hides(job.owner) else ""
             state = _state(line, is_sent=job.is_sent, asked=ask, hidden_of=owner)
-            number = job.job or (line.job if line else "")
+            # Others may have written the file with the number; `cancel` ends this job.
+            number = line.job if line else job.job
             seen.append(replace(job, job=number, state=state, line=line))
         return _as_accounted(seen, done, tell)
 
