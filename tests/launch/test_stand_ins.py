@@ -285,6 +285,22 @@ def test_jobs_of_a_cluster_that_is_not_known_here_are_those_of_a_machine(spec):
     assert not recorded("cloud").worker_lives(run, _holder(), _holder(process=ended))
 
 
+def test_bytes_that_are_no_text_stop_no_command(spec, stand_in):
+    """The name of another user's job, or a reason, may contain any byte."""
+    run = _submit(spec).run
+    line = f"101_0|RUNNING|None|{_name(run)}|n1|0:01|x"
+    foreign = r"7|RUNNING|None|M\374ller|n1|0:01|x"
+    stand_in("squeue", rf"printf '{foreign}\n{line}\n'")
+    stand_in("sacct", r"printf '101_1|FAILED \374\n'")
+    stand_in("scontrol", r"printf 'Comment = \374\nMaxArraySize = 1001\n'")
+    stand_in("sinfo", r"printf 'main*|n1|\374|idle|8000|1:00:00\n'")
+    stand_in("scancel", r"printf '\374' >&2")
+    told = rebench.status(run)
+    assert (told.counts["queued"], told.counts["lost"]) == (1, 5)
+    assert _submit(spec).held == {"101_0": 1}
+    assert cancel_jobs(Run.open(run)) == ["101_0"]
+
+
 @pytest.mark.parametrize(
     ("shown", "state", "reason"),
     [
