@@ -183,6 +183,9 @@ class _Sending:
             confirm(sum(decision.hours.values()))
             # A submission that was refused or declined leaves the stored sweep as it is.
             run.write_sweep(self.spec, self.trials)
+            # The finished trials of a stack keep their checkpoints until the stack is finished.
+            wanted = {one.trial_id for group in decision.groups for one in group}
+            run.remove_leftovers(state.done.keys() - state.held.keys() - wanted)
             commit, dirty = source_commit()
             known = {"commit": commit, "dirty": dirty, "run": run.folder}
             intent = decision.intent.model_copy(update=known)

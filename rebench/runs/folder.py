@@ -25,9 +25,10 @@ import errno
 import functools
 import io
 import os
+import re
 import secrets
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final, TypeAlias, TypeVar
@@ -36,7 +37,7 @@ from pydantic import Field, ValidationError
 
 from rebench.errors import InputError, StoreError, UnsafeFileError
 from rebench.runs.files import OddFileError, open_file, read_bounded, read_file
-from rebench.runs.shards import ShardReader, atomic_file, write_atomically
+from rebench.runs.shards import ShardReader, atomic_file, file_clock_ns, write_atomically
 from rebench.runs.spec import SweepSpec
 from rebench.runs.trial import Plain, Trial
 
@@ -59,6 +60,9 @@ Tell: TypeAlias = Callable[[str], None]
 """Function that shows the user a message of one line."""
 
 _OTHERS_WRITE: Final = 0o022
+# Names of the temporary files of `atomic_file` and `write_once`.
+_UNFINISHED: Final = re.compile(r"\..+\.(\d+\.[0-9a-f]+|[0-9a-f]{12})")
+_UNFINISHED_S: Final = 24 * 3600.0
 # Start of a line of trials.jsonl, and the text between the id and the trial.
 _HEAD: Final = '{"trial_id":"'
 _BETWEEN: Final = '","trial":'
@@ -258,6 +262,27 @@ class Run:
             tell(f"{self.folder} is a copy of {self.original}. From now on it is a separate run")
         write_kept(self.folder / "run.json", Identity(name=name, path=self.folder.resolve()))
         return Run.open(self.folder)
+
+    def remove_leftovers(self, settled: Collection[str]) -> None:
+        """Remove files that killed processes left behind.
+
+        These are claims and checkpoints of `settled` trials, which have a record and no live job,
+        and unfinished files that are older than a day. Files of other users may have to stay.
+        """
+        for claim in self.folder.glob("claims/*"):
+            if claim.stem in settled:
+                with contextlib.suppress(OSError):
+                    claim.unlink()
+        for checkpoints in self.folder.glob("checkpoints/*"):
+            if checkpoints.name in settled:
+                shutil.rmtree(checkpoints, ignore_errors=True)
+        oldest_s = file_clock_ns(self.folder) / 1e9 - _UNFINISHED_S
+        for pattern in (".*", "*/.*", "*/*/.*"):
+            for path in self.folder.glob(pattern):
+                if _UNFINISHED.fullmatch(path.name):
+                    with contextlib.suppress(OSError):
+                        if path.lstat().st_mtime < oldest_s:
+                            path.unlink()
 
     def owns(self, chunk: str) -> bool:
         """Return whether jobs of this name belong to this run, not to its original."""

@@ -177,6 +177,40 @@ def test_trial_that_another_has_recorded_meanwhile_is_not_trained_again(spec, tm
     assert (len(finished.trials), finished.duplicates, finished.conflicts) == (2, 0, {})
 
 
+@pytest.mark.parametrize(("stack", "kept"), [(1, 0), (2, 1)])
+def test_claim_and_checkpoints_of_a_recorded_trial_go_with_a_later_submission(
+    spec, tmp_path, stack, kept
+):
+    """Their worker was killed before it removed them. A stack needs those of all its trials."""
+    settings = {"stack": stack}
+    rebench.submit(spec, cluster="debug", settings=settings)
+    run, (first, second) = tmp_path / "runs/sweep", _ids()
+    for shard in run.glob("results/*.jsonl"):
+        lines = shard.read_text().splitlines(keepends=True)
+        shard.write_text("".join(line for line in lines if second not in line))
+    _claimed(run, first, process=mark_of(1, ended=True))
+    (run / f"checkpoints/{first}").mkdir(parents=True)
+    assert rebench.submit(spec, cluster="debug", settings=settings).sent == 1
+    assert len(list(run.glob("claims/*"))) == kept
+    assert rebench.submit(spec, cluster="debug", settings=settings).sent == 0
+    assert not list(run.glob("claims/*"))
+    assert not list(run.glob("checkpoints/*"))
+
+
+def test_worker_looks_at_the_shards_of_others_once_for_each_trial(spec, tmp_path, monkeypatch):
+    asked, status_of = [], shards.status_of
+    monkeypatch.setattr(shards, "status_of", lambda path: asked.append(path) or status_of(path))
+
+    def looks(*seeds: int) -> int:
+        run = tmp_path / f"{len(seeds)} trials"
+        (run / "results").mkdir(parents=True)
+        (theirs := run / "results/other.0.jsonl").touch()
+        rebench.submit(spec, run, cluster="debug", settings={"seeds": seeds})
+        return asked.count(theirs)
+
+    assert looks(1, 2, 3) - looks(1) == 2
+
+
 @pytest.mark.parametrize(("deaths", "state"), [(1, "done"), (2, "failed")])
 def test_trial_whose_worker_died_three_times_is_given_up(spec, tmp_path, deaths, state):
     run, (first, second) = tmp_path / "runs/sweep", _ids()
