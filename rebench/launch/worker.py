@@ -284,7 +284,7 @@ class _Worker:
             known |= {"commit": intent.commit, "dirty": intent.dirty}
         origin = record.provenance.model_copy(update=known)
         self._results.append([record.model_copy(update={"provenance": origin}).to_line()])
-        self._finished.refresh()
+        self._finished.refresh(self._results.path)
         _log.info("recorded %s in %.1f s", record.trial.describe(), record.cost.seconds)
         return True
 

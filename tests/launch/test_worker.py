@@ -38,7 +38,7 @@ from rebench.launch.task import Task
 from rebench.launch.worker import is_late, work
 from rebench.machine import processor
 from rebench.recipes.fixed import Fixed
-from rebench.runs import FinishedTrials, Run, SlurmOptions, Trial, parse_spec
+from rebench.runs import FinishedTrials, Run, SlurmOptions, Trial, parse_spec, shards
 from rebench.runs.claims import Claims, Holder, mark_of, this_process
 
 SWEEP = """
