@@ -253,7 +253,7 @@ class Sweep:
             with contextlib.suppress(OSError):
                 command = (process / "cmdline").read_text().split("\0")
                 # The command line and the environment of the job's srun look like the worker's.
-                if "submitit.core._submit" not in command or command[0] == "srun":
+                if "rebench.launch.worker" not in command or command[0] == "srun":
                     continue
                 if marks <= set((process / "environ").read_text().split("\0")):
                     found.append(int(process.name))

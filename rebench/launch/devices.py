@@ -18,10 +18,10 @@ def visible_gpus() -> list[int]:
         return [int(number) for number in chosen.split(",") if number.strip().isdigit()]
     ask = ["nvidia-smi", "--list-gpus"]
     try:
-        listed = subprocess.run(ask, capture_output=True, text=True, check=True, timeout=20)  # noqa: S603 - constant words
+        listed = subprocess.run(ask, capture_output=True, check=True, timeout=20)  # noqa: S603 - constant words
     except (OSError, subprocess.SubprocessError):
         return []
-    return list(range(listed.stdout.count("GPU ")))
+    return list(range(listed.stdout.count(b"GPU ")))
 
 
 def find_device(options: SlurmOptions, rank: int = 0) -> str:

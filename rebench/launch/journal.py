@@ -24,8 +24,9 @@ from rebench.errors import ClusterError, StoreError
 from rebench.launch.liveness import submitter_lives
 from rebench.runs import Plain, SlurmOptions, TrainOptions
 from rebench.runs.claims import ProcessMark, this_process
-from rebench.runs.files import read_file
+from rebench.runs.files import read_file, without_following
 from rebench.runs.folder import Kept, Tell, read_kept, unheard, write_kept
+from rebench.runs.shards import write_atomically
 
 __all__ = ["Chunk", "Intent", "JobSpec", "Journal", "Owner", "Sent", "Submission"]
 
@@ -147,20 +148,9 @@ class Submission:
     @property
     def logs(self) -> Path:
         """The folder of the jobs' logs; every user who can read the run can read them."""
-        logs = self.folder / "logs"
+        logs, before = self.folder / "logs", self.folder / "submitit"
         # Version 0.1 had logs among the files of submitit.
-        return self.submitit if self.submitit.exists() and not logs.exists() else logs
-
-    @property
-    def submitit(self) -> Path:
-        """The folder of submitit's files."""
-        return self.folder / "submitit"
-
-    def make_submitit_folder(self) -> Path:
-        """Make the folder of submitit; others have no access, because a pickle is a program."""
-        self.logs.mkdir(exist_ok=True)
-        self.submitit.mkdir(mode=0o700, exist_ok=True)
-        return self.submitit
+        return before if before.exists() and not logs.exists() else logs
 
     def sent_file(self, chunk: int) -> Path:
         """Return the file that names the jobs of a chunk."""
@@ -169,7 +159,7 @@ class Submission:
     def time_outs(self, job: str, attempt: int) -> int:
         """Count the attempts of a job that reached its time limit, including this attempt."""
         path = self.folder / f"time_outs.{job}"
-        with path.open("a") as file:
+        with open(path, "a", opener=without_following) as file:
             file.write(f"{attempt}\n")
         # Each process of a job may add its line.
         return len(set(read_file(path).split()))
@@ -181,7 +171,7 @@ class Submission:
 
     def close(self) -> None:
         """Declare that nothing more will be submitted under this number."""
-        (self.folder / "closed").touch()
+        write_atomically(self.folder / "closed", b"")
 
     def touch(self) -> None:
         """Update the time of the owner's file; raise if another submitter closed the submission."""
@@ -190,7 +180,7 @@ class Submission:
                 f"another submitter closed submission {self.number}, because this process seemed to"
                 " have ended; submit again to send the other trials"
             )
-        os.utime(self.owner_file)
+        os.utime(self.owner_file, follow_symlinks=False)
 
     def write_intent(self, intent: Intent) -> None:
         """Write the plan, before anything is submitted."""

@@ -191,7 +191,7 @@ def array_of(submission: Submission, intent: Intent, number: int) -> Array:
 
 
 def adopt_jobs(run: Run, jobs: Sequence[JobView], tell: Tell) -> int:
-    """Record the jobs of submitters that died before they did so; give these jobs their work."""
+    """Record the jobs of submitters that died before they did so; return their number."""
     adopted = 0
     found = {(job.submission, job.name): job.job.partition("_")[0] for job in jobs if job.line}
     for (number, name), main in found.items():
@@ -202,7 +202,6 @@ def adopt_jobs(run: Run, jobs: Sequence[JobView], tell: Tell) -> int:
         chunk = intent.chunks[at]
         if submission.sent(at, tasks=len(chunk.jobs)) is None:
             sent = chunk.sent_as(main)
-            recorded(intent.cluster).hand_over(array_of(submission, intent, at), sent.jobs)
             submission.write_sent(at, sent)
             adopted += len(sent.jobs)
     if adopted:

@@ -190,6 +190,9 @@ class _Sending:
             code = {package: code_digest(package) for package in ("rebench", "cells", *own)}
             commit, dirty = source_commit(*own)
             known = {"code": code, "commit": commit, "dirty": dirty, "run": run.folder}
+            # The finished trials of a stack keep their checkpoints until the stack is finished.
+            wanted = {one.trial_id for group in decision.groups for one in group}
+            run.remove_leftovers(state.done.keys() - state.held.keys() - wanted)
             intent = decision.intent.model_copy(update=known)
             mine.write_intent(intent)
             live = any(job.live and job.cluster == self.order.cluster for job in state.jobs)
@@ -226,13 +229,15 @@ class _Sending:
             except RebenchError as error:
                 fewer = smaller(intent, number) if isinstance(error, TooManyJobsError) else None
                 if fewer is None or not (fewer.chunks or live):
+                    if not self.cluster.has_queue:
+                        raise
                     left = sum(len(later.trials) for later in intent.chunks[number:])
-                    what = f"{len(jobs)} jobs were submitted before, {left} trials were not:"
-                    if not jobs:
-                        what = (
-                            "no job was submitted: remove the cause (--set slurm.KEY=VALUE), then"
-                        )
-                    raise type(error)(f"{error} | {what} submit again") from error
+                    before = f"{len(jobs)} jobs were submitted before. " if jobs else ""
+                    raise type(error)(
+                        f"{error} | {before}It is unknown whether the cluster accepted this job:"
+                        " remove the cause (--set slurm.KEY=VALUE), then submit again. This finds"
+                        f" accepted jobs of the {left} trials, and sends the other trials"
+                    ) from error
                 mine.write_intent(fewer)
                 intent, refusal = fewer, f"SLURM takes no more jobs now ({error})"
                 continue

@@ -1,17 +1,12 @@
-"""The work of a job: a small object that submitit pickles, and calls inside the job.
+"""The work of a job: the folder of the run, and the place of the job in the run's journal.
 
-The object contains the folder of the run and the place of the job in the run's journal. Everything
-else is read from files.
+Everything else is read from files.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from submitit.helpers import DelayedSubmission
 
 __all__ = ["Task"]
 
@@ -30,12 +25,3 @@ class Task:
         from rebench.launch.worker import work  # imported here, because only a job needs it
 
         work(Path(self.run), self.submission, self.chunk, self.task, in_job=in_job)
-
-    def checkpoint(self) -> DelayedSubmission:
-        """Return the work of the job after a requeue: the same task.
-
-        submitit calls this method if a signal comes before the worker has set its own handlers.
-        """
-        from submitit.helpers import DelayedSubmission
-
-        return DelayedSubmission(self)

@@ -90,7 +90,6 @@ def work(run: Path, submission: int, chunk: int, task: int, *, in_job: bool = Tr
     """Train the remaining trials of a job, in its own process or in that of the submitter."""
     if in_job:
         search_garbage_rarely()
-        logging.getLogger("submitit").propagate = False  # submitit prints its lines itself
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     _Worker(Journal(run).submission(submission), chunk, task, in_job=in_job).work()
 
@@ -301,7 +300,7 @@ class _Worker:
             known |= {"commit": intent.commit, "dirty": intent.dirty}
         origin = record.provenance.model_copy(update=known)
         self._results.append([record.model_copy(update={"provenance": origin}).to_line()])
-        self._finished.refresh()
+        self._finished.refresh(self._results.path)
         _log.info("recorded %s in %.1f s", record.trial.describe(), record.cost.seconds)
         return True
 
@@ -420,8 +419,7 @@ def _intent_of(submission: Submission) -> Intent:
     )
 
 
-# An earlier version submitted jobs with this command; they may still wait in the queue.
+# The command of a job: `python -m rebench.launch.worker RUN SUBMISSION CHUNK TASK`.
 if __name__ == "__main__":
-    os.environ["SUBMITIT_EXECUTOR"] = "slurm"
-    folder, number, position = sys.argv[1:]
-    work(Path(folder), int(number), int(position), slurm_number("SLURM_ARRAY_TASK_ID"))
+    folder, number, chunk, task = sys.argv[1:]
+    work(Path(folder), int(number), int(chunk), int(task))

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import functools
+import os
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from rebench.analysis import Study
+from rebench.errors import StoreError
 from rebench.report.blocks import Block, as_html, as_markdown
 from rebench.report.content import blocks_of
 from rebench.runs import write_atomically
@@ -35,7 +38,31 @@ def write_page(name: str, folder: Path, blocks_of_page: Callable[[Path], list[Bl
         html=folder / f"{name}.html", markdown=folder / f"{name}.md", figures=folder / "figures"
     )
     written.figures.mkdir(parents=True, exist_ok=True)
-    blocks = blocks_of_page(written.figures)
-    write_atomically(written.markdown, as_markdown(blocks).encode())
-    write_atomically(written.html, as_html(blocks).encode())
+    with tempfile.TemporaryDirectory(prefix=".report.", dir=folder) as drawing:
+        drawn = Path(drawing) / "figures"
+        drawn.mkdir()
+        blocks = blocks_of_page(drawn)
+        write_atomically(written.markdown, as_markdown(blocks).encode())
+        write_atomically(written.html, as_html(blocks).encode())
+        _move_files(drawn, written.figures)
     return written
+
+
+def _move_files(drawn: Path, figures: Path) -> None:
+    """Move the drawn files into the folder of figures.
+
+    Others can write there if a run is shared. A link in the place of a file is replaced, not
+    followed, and a link in the place of the folder is refused.
+    """
+    try:
+        place = os.open(figures, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError as error:
+        raise StoreError(
+            f"{figures} is not a folder but a link, so no figure was written: remove the link, or"
+            " give another folder with --out"
+        ) from error
+    try:
+        for file in drawn.iterdir():
+            os.replace(file, file.name, dst_dir_fd=place)
+    finally:
+        os.close(place)

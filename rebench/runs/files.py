@@ -1,6 +1,6 @@
 """Safe opening of files in a run folder: only regular files, only up to a maximum size.
 
-Pipes and devices are never opened.
+Pipes and devices are never opened. Other users may have written the files of a shared folder.
 """
 
 from __future__ import annotations
@@ -11,7 +11,14 @@ import stat
 from pathlib import Path
 from typing import BinaryIO, Final
 
-__all__ = ["OddFileError", "open_file", "read_bounded", "read_file", "status_of"]
+__all__ = [
+    "OddFileError",
+    "open_file",
+    "read_bounded",
+    "read_file",
+    "status_of",
+    "without_following",
+]
 
 # Ten times the largest file of a submission with 1.5 million trials.
 _MOST_BYTES: Final = 1 << 28
@@ -30,11 +37,15 @@ def status_of(path: Path) -> os.stat_result:
         raise OddFileError(errno.EINVAL, "its name contains NUL", repr(str(path))) from error
 
 
-def open_file(path: Path) -> BinaryIO:
-    """Open a regular file for reading; raise OddFileError for anything else."""
+def open_file(path: Path, *, follow: bool = True) -> BinaryIO:
+    """Open a regular file for reading; raise OddFileError for anything else.
+
+    Unless `follow` is set, a symbolic link raises OSError with the number ELOOP.
+    """
     status_of(path)
     # If the file was replaced by a pipe in the meantime, do not wait for it.
-    file = open(path, "rb", _PIECE_BYTES, opener=_without_waiting)  # noqa: SIM115 - closed below
+    opener = _without_waiting if follow else without_following
+    file = open(path, "rb", _PIECE_BYTES, opener=opener)  # noqa: SIM115 - closed below
     try:
         _regular(path, os.fstat(file.fileno()))
     except OddFileError:
@@ -67,3 +78,8 @@ def _regular(path: Path, status: os.stat_result) -> os.stat_result:
 
 def _without_waiting(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NONBLOCK)
+
+
+def without_following(path: str, flags: int) -> int:
+    """Open a file as `open` does, but raise OSError for a symbolic link: an `opener` of `open`."""
+    return os.open(path, flags | os.O_NONBLOCK | os.O_NOFOLLOW, 0o666)

@@ -21,12 +21,14 @@ Small files are replaced atomically. A damaged file never stops a command that d
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import io
 import os
+import re
 import secrets
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final, TypeAlias, TypeVar
@@ -36,7 +38,7 @@ from pydantic import Field, ValidationError
 from rebench.arguments import checked
 from rebench.errors import InputError, StoreError, UnsafeFileError
 from rebench.runs.files import OddFileError, open_file, read_bounded, read_file
-from rebench.runs.shards import ShardReader, atomic_file, write_atomically
+from rebench.runs.shards import ShardReader, atomic_file, file_clock_ns, write_atomically
 from rebench.runs.spec import SweepSpec
 from rebench.runs.trial import Plain, Trial
 
@@ -59,6 +61,9 @@ Tell: TypeAlias = Callable[[str], None]
 """Function that shows the user a message of one line."""
 
 _OTHERS_WRITE: Final = 0o022
+# Names of the temporary files of `atomic_file` and `write_once`.
+_UNFINISHED: Final = re.compile(r"\..+\.(\d+\.[0-9a-f]+|[0-9a-f]{12})")
+_UNFINISHED_S: Final = 24 * 3600.0
 # Start of a line of trials.jsonl, and the text between the id and the trial.
 _HEAD: Final = '{"trial_id":"'
 _BETWEEN: Final = '","trial":'
@@ -124,7 +129,8 @@ def write_once(path: Path, content: Plain) -> bool:
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
     text = content.model_dump_json()
     try:
-        temporary.write_text(text)
+        with temporary.open("x") as file:
+            file.write(text)
         os.link(temporary, path)
     except FileExistsError:
         # A network file system may have created it and lost the answer.
@@ -137,20 +143,28 @@ def write_once(path: Path, content: Plain) -> bool:
 
 
 def read_own(path: Path) -> bytes:
-    """Read a file that decides which jobs are sent; refuse it if others can write to it."""
-    with open_file(path) as file:
-        # Check the open file: it cannot be replaced in the meantime.
-        about = os.fstat(file.fileno())
-        why = "can be written by others" if about.st_mode & _OTHERS_WRITE else ""
-        if about.st_uid not in (os.geteuid(), 0):
-            why = f"belongs to another user (number {about.st_uid})"
-        if why:
-            raise UnsafeFileError(
-                f"{path} {why}. Its jobs would run with your rights, so it is refused."
-                f" {_WRITTEN_ANEW}; or accept it with --trust-folder, if you trust everybody who"
-                " can write there"
-            )
-        return read_bounded(path, file)
+    """Read a file that decides which jobs are sent; refuse it if others could have chosen it.
+
+    Others can write to the file, or can replace it by a link to the sweep of another run.
+    """
+    try:
+        with open_file(path, follow=False) as file:
+            # Check the open file: it cannot be replaced in the meantime.
+            about = os.fstat(file.fileno())
+            why = "can be written by others" if about.st_mode & _OTHERS_WRITE else ""
+            if about.st_uid not in (os.geteuid(), 0):
+                why = f"belongs to another user (number {about.st_uid})"
+            if not why:
+                return read_bounded(path, file)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        why = "is a symbolic link"
+    raise UnsafeFileError(
+        f"{path} {why}. Its jobs would run with your rights, so it is refused."
+        f" {_WRITTEN_ANEW}; or accept it with --trust-folder, if you trust everybody who can write"
+        " there"
+    )
 
 
 def listed_trials(run: Path, tell: Tell) -> Iterator[tuple[str, str]]:
@@ -252,6 +266,27 @@ class Run:
         write_kept(self.folder / "run.json", Identity(name=name, path=self.folder.resolve()))
         return Run.open(self.folder)
 
+    def remove_leftovers(self, settled: Collection[str]) -> None:
+        """Remove files that killed processes left behind.
+
+        These are claims and checkpoints of `settled` trials, which have a record and no live job,
+        and unfinished files that are older than a day. Files of other users may have to stay.
+        """
+        for claim in self.folder.glob("claims/*"):
+            if claim.stem in settled:
+                with contextlib.suppress(OSError):
+                    claim.unlink()
+        for checkpoints in self.folder.glob("checkpoints/*"):
+            if checkpoints.name in settled:
+                shutil.rmtree(checkpoints, ignore_errors=True)
+        oldest_s = file_clock_ns(self.folder) / 1e9 - _UNFINISHED_S
+        for pattern in (".*", "*/.*", "*/*/.*"):
+            for path in self.folder.glob(pattern):
+                if _UNFINISHED.fullmatch(path.name):
+                    with contextlib.suppress(OSError):
+                        if path.lstat().st_mtime < oldest_s:
+                            path.unlink()
+
     def owns(self, chunk: str) -> bool:
         """Return whether jobs of this name belong to this run, not to its original."""
         return self.original is None and chunk.startswith(self.job_prefix)
@@ -263,14 +298,15 @@ class Run:
 
     def write_sweep(self, spec: SweepSpec, trials: tuple[Trial, ...]) -> None:
         """Store the sweep and its trials."""
-        with atomic_file(self.folder / "trials.jsonl") as file, file.open("w") as lines:
+        with atomic_file(self.folder / "trials.jsonl") as file, file.open("x") as lines:
             lines.writelines(
                 f"{_HEAD}{one.trial_id}{_BETWEEN}{one.model_dump_json()}}}\n" for one in trials
             )
-        with atomic_file(self.folder / "spec.json") as file:
-            # Whoever can write to this file decides which code the next submission runs.
-            file.touch(0o666 & ~_OTHERS_WRITE)
-            file.write_text(spec.model_dump_json(indent=1))
+        with (
+            atomic_file(self.folder / "spec.json") as file,
+            open(file, "x", opener=_for_others_to_read) as own,
+        ):
+            own.write(spec.model_dump_json(indent=1))
 
     def spec(self, *, trust_folder: bool = False) -> SweepSpec | None:
         """Return the sweep of the last submission; None before the first.
@@ -345,6 +381,11 @@ def _is_copy(folder: Path, identity: Identity) -> bool:
         return False
     other = read_kept(Identity, there)
     return other is not None and other.name == identity.name
+
+
+def _for_others_to_read(path: str, flags: int) -> int:
+    """Open a new file that others cannot write, because it decides which code a submission runs."""
+    return os.open(path, flags, 0o666 & ~_OTHERS_WRITE)
 
 
 def _refuse(line: str) -> None:

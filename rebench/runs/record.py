@@ -247,7 +247,8 @@ def _git(folder: Path, *arguments: str) -> str | None:
         done = subprocess.run(  # noqa: S603 - fixed words
             ["git", "-C", str(folder), *arguments],  # noqa: S607 - the git on PATH is the user's
             capture_output=True,
-            text=True,
+            encoding="utf-8",
+            errors="replace",
             check=False,
             timeout=20,
         )

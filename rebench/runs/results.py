@@ -81,9 +81,12 @@ class FinishedTrials:
             ),
         ]
 
-    def refresh(self) -> FinishedTrials:
-        """Read the lines that were appended since the last call; return self."""
-        for line in self._reader.read_new():
+    def refresh(self, only: Path | None = None) -> FinishedTrials:
+        """Read the lines that were appended since the last call, to all shards or `only` one.
+
+        Returns self.
+        """
+        for line in self._reader.read_new(only):
             if self._aside and _digest(line.data) in self._aside:
                 continue
             try:

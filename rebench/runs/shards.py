@@ -141,11 +141,15 @@ class ShardReader:
             for path, problem in self._problems.items()
         ]
 
-    def read_new(self) -> Iterator[Line]:
-        """Yield complete lines that earlier calls did not yield, and update `problems`."""
+    def read_new(self, only: Path | None = None) -> Iterator[Line]:
+        """Yield complete lines that earlier calls did not yield, and update `problems`.
+
+        With `only`, the other shards are not read: with many shards, even their sizes cost time.
+        """
         self._problems.clear()
         try:
-            paths = sorted(path for path in self._folder.iterdir() if path.suffix == ".jsonl")
+            shards = self._folder.iterdir() if only is None else [only]
+            paths = sorted(path for path in shards if path.suffix == ".jsonl")
         except FileNotFoundError:
             return
         except OSError as error:
@@ -207,8 +211,8 @@ def atomic_file(path: Path) -> Iterator[Path]:
 
 def write_atomically(path: Path, data: bytes) -> None:
     """Replace a file atomically, so that a crash leaves the old or the new content."""
-    with atomic_file(path) as temporary:
-        temporary.write_bytes(data)
+    with atomic_file(path) as temporary, temporary.open("xb") as file:
+        file.write(data)
 
 
 def _sync(path: Path) -> None:

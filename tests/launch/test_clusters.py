@@ -2,7 +2,6 @@
 
 import json
 import os
-import pickle
 import shlex
 import sys
 from dataclasses import replace
@@ -16,7 +15,6 @@ from rebench.launch.clusters import Array, cluster
 from rebench.launch.decide import Throttle
 from rebench.launch.journal import Chunk, Intent, JobSpec, Journal, Submission
 from rebench.launch.state import array_of
-from rebench.launch.task import Task
 from rebench.runs import SlurmOptions
 
 JOB = JobSpec((("0123456789abcdef",),))
@@ -46,9 +44,8 @@ def test_script_of_a_job_is_this_to_the_letter():
     folder = "/my runs/x/submissions/0003"
     python = shlex.quote(sys.executable)
     step = (
-        f"srun --unbuffered --output '{folder}/submitit/%j_%t_log.out' --output"
-        f" '{folder}/logs/%j_%t.log' --wait=0 --open-mode=append {python} -u -m"
-        f" submitit.core._submit '{folder}/submitit'"
+        f"srun --unbuffered --output '{folder}/logs/%j_%t.log' --wait=0 --open-mode=append {python}"
+        " -u -m rebench.launch.worker '/my runs/x' 3 0"
     )
     assert _script(partition="a b", setup="module load cuda") == [
         "#!/bin/bash",
@@ -66,14 +63,24 @@ def test_script_of_a_job_is_this_to_the_letter():
         "",
         "# setup",
         "module load cuda",
-        f"test -O '{folder}/submitit' || exit 1",
         "",
         "# command",
         "export SUBMITIT_EXECUTOR=slurm",
-        step,
+        f"{step} 0",
     ]
     assert " --open-mode=append --cpus-per-task=4 " in _script(cpus_per_task=4)[-1]
     assert _flags(2)["output"] == f"{folder}/logs/%A_%a_0.log"
+    several = step.replace("%j", "%A_%a")
+    assert _script(2)[-1] == f'{several} "$SLURM_ARRAY_TASK_ID"'
+
+
+def test_percent_sign_in_a_folder_is_no_placeholder_of_slurm():
+    """SLURM writes `%%` as `%`, in paths of logs only."""
+    folder = "/runs/5%%job/submissions/0003"
+    assert _flags(run="/runs/5%job")["output"] == f"{folder}/logs/%j_0.log"
+    *_, step = _script(run="/runs/5%job")
+    assert f" --output {folder}/logs/%j_%t.log " in step
+    assert step.endswith(" rebench.launch.worker /runs/5%job 3 0 0")
 
 
 @pytest.mark.parametrize("run", ["/runs/x", "/my runs/it's", "/runs/a$b"])
@@ -86,43 +93,51 @@ def test_script_of_a_dry_run_is_the_one_that_is_sent(tmp_path, stand_in, run):
     shown = cluster("slurm").script(array)
     assert [*folder.iterdir()] == []
     assert cluster("slurm").submit(array).jobs == ("7_0", "7_1", "7_2")
-    assert (tmp_path / "slurm/script").read_text() == shown
+    # submitit appends words for its own program, as a comment.
+    sent, words = (tmp_path / "slurm/script").read_text().split(" # ")
+    assert sent + "\n" == shown
+    assert words.startswith("-u -m submitit.core._submit ")
     assert (folder / "chunk.0.sbatch").read_text() == shown
 
 
-def test_work_of_a_job_is_pickled_by_name_into_a_folder_of_the_submitter_alone(tmp_path, stand_in):
+def test_submission_leaves_no_pickle_in_the_run_and_no_file_of_submitit(tmp_path, stand_in):
     stand_in("srun", "true")
-    stand_in("sbatch", "echo Submitted batch job 7")
+    stand_in("sbatch", "echo $PATH > $here/path; echo Submitted batch job 7")
     mine = Journal(tmp_path / "run").begin()
     before = os.umask(0)
     try:
         cluster("slurm").submit(_array(mine, 2))
     finally:
         os.umask(before)
-    assert mine.submitit.stat().st_mode & 0o777 == 0o700
     assert mine.logs.stat().st_mode & 0o777 == 0o777, "as the submitter's mask has it"
-    names = {path.name for path in mine.submitit.iterdir()}
-    assert names == {"7_0_submitted.pkl", "7_1_submitted.pkl", "7_submission.sh"}
-    for task in (0, 1):
-        delayed = pickle.loads((mine.submitit / f"7_{task}_submitted.pkl").read_bytes())
-        assert delayed.function == Task(str(tmp_path / "run"), 1, 0, task)
-    code = (mine.submitit / "7_0_submitted.pkl").read_bytes()
-    assert b"rebench.launch.task" in code
-    assert len(code) < 400, "a reference to the class, and no code"
+    names = {path.name for path in mine.folder.iterdir()}
+    assert names == {"owner.json", "logs", "chunk.0.sbatch"}
+    path = (tmp_path / "slurm/path").read_text().strip()
+    assert path == os.environ["PATH"], "jobs inherit it"
 
 
-def test_work_is_handed_over_by_the_owner_of_its_folder_only(tmp_path, monkeypatch):
+def test_link_in_the_place_of_a_script_is_replaced_and_not_followed(tmp_path, stand_in):
+    stand_in("sbatch", "echo Submitted batch job 7")
     mine = Journal(tmp_path / "run").begin()
-    array = _array(mine)
-    cluster("slurm").hand_over(array, ["7"])
-    assert not mine.submitit.exists(), "nothing was submitted here"
-    folder = mine.make_submitit_folder()
-    monkeypatch.setattr(os, "geteuid", lambda: folder.stat().st_uid + 1)
-    cluster("slurm").hand_over(array, ["7"])
-    assert [*folder.iterdir()] == []
-    monkeypatch.undo()
-    cluster("slurm").hand_over(array, ["7"])
-    assert [path.name for path in folder.iterdir()] == ["7_submitted.pkl"]
+    (victim := tmp_path / "victim").write_text("precious")
+    for name in ("chunk.0.sbatch", "closed", "time_outs.7"):
+        (mine.folder / name).symlink_to(victim)
+    cluster("slurm").submit(_array(mine))
+    mine.close()
+    with pytest.raises(OSError, match="symbolic links"):
+        mine.time_outs("7", 0)
+    assert victim.read_text() == "precious"
+    assert not (mine.folder / "chunk.0.sbatch").is_symlink()
+
+
+def test_words_of_sbatch_may_contain_any_byte(tmp_path, stand_in):
+    array = _array(Journal(tmp_path / "run").begin())
+    stand_in("sbatch", r"""printf 'gr\374n\n' >&2; printf 'Submitted batch job 7 \374\n'""")
+    assert cluster("slurm").submit(array).jobs == ("7",)
+    stand_in("sbatch", r"""printf 'sbatch: error: gr\374n\n' >&2; exit 1""")
+    with pytest.raises(ClusterError) as refused:
+        cluster("slurm").submit(array)
+    assert str(refused.value) == "sbatch: error: gr\ufffdn"
 
 
 @pytest.mark.parametrize(
@@ -142,7 +157,7 @@ def test_refusal_is_told_in_slurms_own_words_and_leaves_nothing(
     with pytest.raises(ClusterError) as refused:
         cluster("slurm").submit(_array(mine, 2))
     assert (type(refused.value), str(refused.value)) == (error, f"sbatch: error: {said}")
-    assert [*mine.submitit.iterdir()] == []
+    assert not list(mine.folder.glob("**/*.pkl"))
     assert capsys.readouterr().err == ""
 
 
@@ -161,13 +176,6 @@ def test_variables_of_sbatch_count_only_for_options_that_the_sweep_lacks(
         "SBATCH_MEM_PER_CPU=x",
     ]
     assert os.environ["SBATCH_PARTITION"] == "x"
-
-
-def test_job_that_submitit_requeues_itself_has_the_same_work_again():
-    """submitit's signal handler can requeue a job as long as the worker is not loaded."""
-    task = Task("/runs/x", 1, 2, 3)
-    again = task.checkpoint()
-    assert (again.function, again.args, again.kwargs) == (task, (), {})
 
 
 def test_jobs_in_a_file_of_before_are_read_and_written_as_they_were():
@@ -243,19 +251,19 @@ def test_options_that_cannot_be_are_refused(wrong):
 
 def test_job_of_this_machine_runs_its_set_up_first_and_each_process_has_a_log():
     folder = "/my runs/x/submissions/0003"
-    head, log, first, own, last = _script(name="local", setup="test -e ready")
+    head, log, first, last = _script(name="local", setup="test -e ready")
     assert head == "export REBENCH_JOB=$$"
     assert log == f"exec >> '{folder}/logs'/$$_0.log 2>&1"
     assert first == "test -e ready &&"
-    assert own == f"test -O '{folder}/submitit' &&"
     assert last.startswith("exec ")
-    *_, pickled, processes, python = shlex.split(_script(name="local", processes_per_job=2)[-1])
-    assert (pickled, processes) == (f"{folder}/submitit/0.pkl", "2")
+    *_, name, processes, python = shlex.split(_script(name="local", processes_per_job=2)[-1])
+    assert (name, processes) == ("rebench-x-3.0", "2")
     bash, _, worker, _ = shlex.split(python)
     assert bash == "/bin/bash"
-    opens, checks = worker.split("; ")
+    opens, works = worker.split("; ")
     assert opens.endswith("logs'/${REBENCH_JOB}_${SUBMITIT_LOCAL_GLOBALID}.log 2>&1")
-    assert checks == f"test -O '{folder}/submitit' && exec {shlex.quote(sys.executable)} \"$@\""
+    python = shlex.quote(sys.executable)
+    assert works == f"exec {python} -u -m rebench.launch.worker '/my runs/x' 3 0 0"
 
 
 @pytest.mark.parametrize(

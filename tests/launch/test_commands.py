@@ -231,7 +231,8 @@ def test_power_says_that_the_noise_is_of_much_shorter_training_and_how_to_give_a
     like = ["--like", "mini@fixed"]
     assert main(["sweep", "plan", str(spec), "--power", "0.1", *like]) == 0
     told = capsys.readouterr()
-    assert "with the noise of mini@fixed, cifar10-jpeg16, ori-test, 5 epochs" in told.out
+    shown = " ".join(told.out.split())  # lines break at the width of the terminal
+    assert "with the noise of mini@fixed, cifar10-jpeg16, ori-test, 5 epochs" in shown
     assert "is from mini@fixed after 5 epochs, but the sweep trains 200" in told.err
     assert "--like TABLE takes the seed tau of another table" in told.err
 

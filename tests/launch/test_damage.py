@@ -12,11 +12,14 @@ from rebench.cli import main
 from rebench.launch.journal import Journal
 from rebench.launch.liveness import last_heard_s
 from rebench.launch.status import status
+from rebench.printable import printable
 from rebench.runs import FinishedTrials, Run
 
 FIRST = "submissions/0001"
 SENT, INTENT, OWNER = (f"{FIRST}/{name}.json" for name in ("sent.0", "intent", "owner"))
 LIST, TRIAL = "trials.jsonl", "0123456789abcdef"
+# The same bytes in every locale.
+SQUARE = os.fsdecode("²".encode())
 ANEW = "`rebench submit` with the sweep file writes it again"
 DAMAGES = {"torn": b'{"trial_id":"', "not UTF-8": b"\xff\xfe{}\n", "not an object": b"[3]\n"}
 
@@ -102,7 +105,10 @@ ODD = {
     "process": (lambda run: _process_of(run, pid=-1), f"{SENT} is damaged: its jobs are"),
     "large process": (lambda run: _process_of(run, pid=2**40), f"{SENT} is damaged: its jobs are"),
     "type": (_unknown_type, f"{INTENT} is damaged: which jobs submission 1 sent"),
-    "number": (lambda run: (run / "submissions/²").mkdir(), "submissions/² is not a submission"),
+    "number": (
+        lambda run: (run / "submissions" / SQUARE).mkdir(),
+        f"submissions/{printable(SQUARE)} is not a submission",
+    ),
     "short number": (
         lambda run: (run / "submissions/1").mkdir(),
         "submissions/1 is not a submission",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,28 @@ def test_stacks_killed_and_requeued_midway_end_as_undisturbed_ones(cluster, tmp_
     records = FinishedTrials(sweep.run).refresh().records
     assert {one["cost"]["stack"] for one in records.values()} == {3}
     assert sweep.records() == 30
+
+
+def test_folder_with_percent_signs_has_jobs_and_logs(cluster, tmp_path):
+    sweep = Sweep(tmp_path / "100% of %j", cluster, cells=1, epochs=1)
+    sent = sweep.submit("--trials-per-job", "3", "--set", "slurm.processes_per_job=2")
+    assert sent["jobs"] == 2
+    assert sweep.wait_until_over()["done"] == 6
+    shards = {path.name for path in sweep.run.glob("results/*.jsonl")}
+    assert shards
+    logs = {path.name for path in sweep.run.glob("submissions/0001/logs/*")}
+    assert {name.removesuffix(".log").rpartition("_")[2] for name in logs} == {"0", "1"}
+    assert len(logs) == 4
+
+
+def test_bytes_of_another_users_job_stop_no_command(cluster, tmp_path):
+    command = ["sbatch", "--hold", "--parsable", b"--job-name=M\xfcller", "--wrap=true"]
+    named = subprocess.run(command, env=cluster.environment, capture_output=True, check=True)
+    sweep = Sweep(tmp_path, cluster, cells=1)
+    assert sweep.submit("--set", "slurm.extra.hold=true")["sent"] == 6
+    assert sweep.counts()["queued"] == 6
+    assert "cancelled" in sweep.rebench("cancel").stdout
+    cluster.ask("scancel", named.stdout.decode().strip())
 
 
 def test_processes_of_a_job_share_its_work_and_any_of_them_requeues_it(

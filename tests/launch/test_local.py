@@ -1,11 +1,11 @@
 """Sweeps without a cluster: in the background of this machine and in the caller's process."""
 
 import contextlib
-import functools
 import json
 import os
 import pty
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 from cluster import Sweep
-from submitit.helpers import DelayedSubmission
 from support import PROJECT, small_disk
 
 from rebench.errors import ClusterError, InputError
@@ -223,28 +222,24 @@ def test_workers_outlive_ctrl_c_and_the_terminal_that_they_were_started_from(tmp
 
 @pytest.mark.slow
 def test_sigterm_is_repeated_until_the_job_listens(tmp_path):
-    """submitit ignores the signal while it starts a job."""
-    told = tmp_path / "told"
+    """A process ignores or loses the signal while it starts."""
+    told, begun = tmp_path / "told", tmp_path / "begun"
     listens_late = f"""
 import pathlib, signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+pathlib.Path({str(begun)!r}).touch()
 time.sleep(3)
 signal.signal(signal.SIGTERM, lambda *_: pathlib.Path({str(told)!r}).touch())
 ends = time.monotonic() + 20
 while time.monotonic() < ends and not pathlib.Path({str(told)!r}).exists():
     time.sleep(0.1)
 """
-    pickle = tmp_path / "task.pkl"
-    DelayedSubmission(functools.partial(exec, listens_late, {})).dump(pickle)
-    command = [sys.executable, "-m", background.__name__, str(pickle), "1", sys.executable]
+    python = shlex.join([sys.executable, "-c", listens_late])
+    command = [sys.executable, "-m", background.__name__, "rebench-x-1.0", "1", python]
     with subprocess.Popen(command, env=os.environ | {"CUDA_VISIBLE_DEVICES": ""}) as job:
-
-        def ignores():
-            return any("Loading pickle" in log.read_text() for log in tmp_path.glob("*.out"))
-
         deadline = time.monotonic() + 60
-        while not ignores() and time.monotonic() < deadline:
+        while not begun.exists() and time.monotonic() < deadline:
             time.sleep(0.05)
-        time.sleep(0.5)
         job.send_signal(signal.SIGTERM)
     assert told.exists()
 

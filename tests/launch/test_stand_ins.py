@@ -109,7 +109,7 @@ def test_what_the_scheduler_takes_no_more_waits(spec, stand_in):
     assert done.limit == f"SLURM takes no more jobs now (sbatch: error: {NO_MORE})"
     assert len(_intent(done.run)["chunks"]) == 2
     stand_in("sbatch", SBATCH.format(f'refuse "{NO_MORE}"'))
-    with pytest.raises(ClusterError, match="no job was submitted: remove the cause"):
+    with pytest.raises(ClusterError, match=r"\| It is unknown whether the cluster accepted this"):
         _submit(spec)
     (spec.parent / "slurm/queue").write_text(f"101|RUNNING|None|{_name(done.run)}|n1|1:00|\n")
     again = _submit(spec)
@@ -131,7 +131,7 @@ def test_recorded_trial_of_a_stack_that_is_sent_again_neither_counts_nor_waits(s
 def test_chunk_that_is_refused_for_what_it_is_ends_it_and_says_what_was_sent(spec, stand_in):
     stand_in("scontrol", "echo 'MaxArraySize            = 4'")
     stand_in("sbatch", SBATCH.format('[ $count = 1 ] && refuse "Invalid qos specification"'))
-    with pytest.raises(ClusterError, match=r"Invalid qos .* 4 jobs were submitted before, 2"):
+    with pytest.raises(ClusterError, match=r"Invalid qos .* 4 jobs were submitted before\. .* 2 t"):
         _submit(spec)
     run = spec.parent / "runs/sweep"
     assert [one["array"] for one in _scripts(spec)] == ["0-3%4"]
@@ -145,7 +145,7 @@ def test_chunk_that_is_refused_for_what_it_is_ends_it_and_says_what_was_sent(spe
 def test_partition_that_is_unknown_is_refused_with_the_names_of_the_others(spec, stand_in):
     stand_in("sbatch", SBATCH.format('refuse "Invalid partition name specified"'))
     stand_in("sinfo", 'case "$*" in *%R*) echo short; echo main;; esac')
-    with pytest.raises(ClusterError, match=r"specified, got gpu; valid: main, short \| no job was"):
+    with pytest.raises(ClusterError, match=r"specified, got gpu; valid: main, short \| It is"):
         _submit(spec, settings={"slurm.partition": "gpu"})
 
 
@@ -217,13 +217,28 @@ def test_one_of_several_clusters_is_asked_about_and_sent_to(spec, stand_in):
     assert _scripts(spec)[0]["clusters"] == "far"
 
 
+def test_job_that_was_accepted_with_an_error_is_found_by_the_next_submission(spec, stand_in):
+    stand_in("sbatch", SBATCH.format("") + 'refuse "Socket timed out on send/recv operation"')
+    with pytest.raises(ClusterError) as refused:
+        _submit(spec)
+    assert str(refused.value) == (
+        "sbatch: error: Socket timed out on send/recv operation | It is unknown whether the cluster"
+        " accepted this job: remove the cause (--set slurm.KEY=VALUE), then submit again. This"
+        " finds accepted jobs of the 6 trials, and sends the other trials"
+    )
+    name = _name(spec.parent / "runs/sweep")
+    lines = [f"101_{at}|PENDING|Priority|{name}||0:00|N/A" for at in range(6)]
+    (spec.parent / "slurm/queue").write_text("\n".join(lines))
+    stand_in("sbatch", SBATCH.format(""))
+    again = _submit(spec)
+    assert (again.sent, again.adopted, len(again.held)) == (0, 6, 6)
+
+
 def test_job_whose_submitter_died_is_found_by_its_name(spec):
     done = _submit(spec)
     answer = done.run / "submissions/0001/sent.0.json"
     before = answer.read_bytes()
-    work = {path: path.read_bytes() for path in done.run.rglob("*_submitted.pkl")}
-    for path in (answer, *work):
-        path.unlink()
+    answer.unlink()
     name = _name(done.run)
     lines = [f"101_{at}|PENDING|Priority|{name}||0:00|N/A" for at in range(6)]
     (spec.parent / "slurm/queue").write_text("\n".join([*lines, "7|RUNNING|None|other|n|1:00|"]))
@@ -232,7 +247,6 @@ def test_job_whose_submitter_died_is_found_by_its_name(spec):
     again = _submit(spec, tell=told.append)
     assert (again.sent, again.adopted, len(again.held)) == (0, 6, 6)
     assert answer.read_bytes() == before
-    assert {path: path.read_bytes() for path in done.run.rglob("*.pkl")} == work
     assert [line for line in told if "took over 6 jobs" in line]
     assert _submit(spec).adopted == 0
 
@@ -286,6 +300,22 @@ def test_jobs_of_a_cluster_that_is_not_known_here_are_those_of_a_machine(spec):
     assert rebench.status(run).counts["pending"] == 6
     ended = ProcessMark(host=this_process().host, pid=1, started="0")
     assert not recorded("cloud").worker_lives(run, _holder(), _holder(process=ended))
+
+
+def test_bytes_that_are_no_text_stop_no_command(spec, stand_in):
+    """The name of another user's job, or a reason, may contain any byte."""
+    run = _submit(spec).run
+    line = f"101_0|RUNNING|None|{_name(run)}|n1|0:01|x"
+    foreign = r"7|RUNNING|None|M\374ller|n1|0:01|x"
+    stand_in("squeue", rf"printf '{foreign}\n{line}\n'")
+    stand_in("sacct", r"printf '101_1|FAILED \374\n'")
+    stand_in("scontrol", r"printf 'Comment = \374\nMaxArraySize = 1001\n'")
+    stand_in("sinfo", r"printf 'main*|n1|\374|idle|8000|1:00:00\n'")
+    stand_in("scancel", r"printf '\374' >&2")
+    told = rebench.status(run)
+    assert (told.counts["queued"], told.counts["lost"]) == (1, 5)
+    assert _submit(spec).held == {"101_0": 1}
+    assert cancel_jobs(Run.open(run)) == ["101_0"]
 
 
 @pytest.mark.parametrize(
@@ -379,12 +409,13 @@ def test_copy_of_a_run_holds_none_of_its_jobs_and_becomes_a_run_of_its_own(spec,
 def test_job_of_this_machine_is_cancelled_with_all_that_it_started(tmp_path, spec):
     run = Run.open(_submit(spec).run)
     shell = "sleep 100 & echo $! > $0; wait"
-    pid = tmp_path / "pid"
-    job = subprocess.Popen(["/bin/sh", "-c", shell, str(pid)], start_new_session=True)
+    pid, name = tmp_path / "pid", f"{run.job_prefix}2.0"
+    words = ["/bin/sh", "-c", shell, str(pid), "rebench.launch.clusters.background", name]
+    job = subprocess.Popen(words, start_new_session=True)
     while not (pid.exists() and pid.read_text().strip()):
         time.sleep(0.01)
     mine = Journal(run.folder).begin()
-    chunk = Chunk(name=f"{run.job_prefix}2.0", jobs=(JobSpec(()),))
+    chunk = Chunk(name=name, jobs=(JobSpec(()),))
     mine.write_intent(Intent(cluster="local", spec_hash="", chunks=(chunk,)))
     mine.write_sent(0, Sent(jobs=(str(job.pid),), process=mark_of(job.pid)))
     mine.close()
@@ -399,6 +430,41 @@ def test_job_of_this_machine_is_cancelled_with_all_that_it_started(tmp_path, spe
     with contextlib.suppress(psutil.NoSuchProcess):
         psutil.Process(int(pid.read_text())).wait(timeout=60)
     assert cancel_jobs(run) == []
+
+
+def test_process_that_is_no_job_of_the_run_is_not_ended(spec):
+    """Others can write the files of a shared run."""
+    run = Run.open(_submit(spec).run)
+    words = ["sleep", "100"]
+    jobs = [subprocess.Popen(words, start_new_session=True)]
+    other = "rebench-other-2.0"
+    words = ["/bin/sh", "-c", "sleep 100; true", "rebench.launch.clusters.background", other]
+    jobs.append(subprocess.Popen(words, start_new_session=True))
+    mine = Journal(run.folder).begin()
+    chunks = tuple(Chunk(name=f"{run.job_prefix}2.{at}", jobs=(JobSpec(()),)) for at in (0, 1))
+    mine.write_intent(Intent(cluster="local", spec_hash="", chunks=chunks))
+    for at, job in enumerate(jobs):
+        mine.write_sent(at, Sent(jobs=(str(job.pid),), process=mark_of(job.pid)))
+    mine.close()
+    try:
+        assert cancel_jobs(run) == []
+        assert [job.poll() for job in jobs] == [None, None]
+    finally:
+        for job in jobs:
+            os.killpg(job.pid, signal.SIGKILL)
+            job.wait()
+
+
+def test_number_of_another_job_in_the_journal_is_not_cancelled(spec):
+    """SLURM knows the number of a job by its name."""
+    run = _submit(spec).run
+    answer = run / "submissions/0001/sent.0.json"
+    answer.write_text(answer.read_text().replace("101_0", "666"))
+    name = _name(run)
+    lines = [f"101_0|RUNNING|None|{name}|n1|0:01|x", "666|RUNNING|None|thesis|n1|0:01|x"]
+    (spec.parent / "slurm/queue").write_text("\n".join(lines))
+    assert cancel_jobs(Run.open(run)) == ["101_0"]
+    assert (spec.parent / "slurm/cancelled").read_text() == "101_0\n"
 
 
 def test_changed_sweep_is_sent_if_that_is_meant_and_a_run_as_it_was(spec):

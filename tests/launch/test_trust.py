@@ -50,26 +50,28 @@ def test_sweep_is_kept_from_others_and_its_list_of_trials_is_shared(shared):
 
 
 @pytest.mark.slow
-def test_programs_lie_in_a_folder_of_the_submitter_alone_and_records_are_shared(shared):
+def test_run_contains_no_program_and_its_records_are_shared(shared):
     sweep = Sweep(shared, cells=1, epochs=1)
     sweep.submit("--cluster", "local", "--trials-per-job", "6")
     assert sweep.wait_until_over()["done"] == 6
     assert {path.stat().st_mode & 0o777 for path in sweep.run.glob("results/*.jsonl")} == {0o664}
     assert (sweep.run / "spec.json").stat().st_mode & 0o022 == 0
-    (folder,) = {path.parent for path in sweep.run.rglob("*.pkl")}
-    assert folder == sweep.run / "submissions/0001/submitit"
-    assert folder.stat().st_mode & 0o777 == 0o700
+    assert not list(sweep.run.rglob("*.pkl"))
     assert {path.stat().st_mode & 0o777 for path in sweep.run.glob("sub*/*/logs/*")} == {0o664}
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
-def test_pickle_in_a_folder_of_another_user_is_not_loaded(shared):
-    sweep = Sweep(shared, cells=1, epochs=1)
-    folder = sweep.run / "submissions/0001/submitit"
-    sweep.submit("--cluster", "local", "--set", f"slurm.setup='chown nobody {folder}'")
-    assert sweep.wait_until_over()["lost"] == 6
-    assert not list(folder.glob("*_submitted.pkl"))
+def test_sweep_of_another_run_in_the_place_of_the_own_is_not_sent(shared):
+    mine, other = (Sweep(shared / name, cells=1, epochs=1) for name in ("mine", "other"))
+    for sweep in (mine, other):
+        sweep.rebench("submit", "--cluster", "debug")
+    stored = mine.run / "spec.json"
+    stored.unlink()
+    stored.symlink_to(other.run / "spec.json")
+    said = mine.rebench("submit RUN", code=1).stderr
+    assert f"{stored} is a symbolic link. Its jobs would run with your rights" in said
+    assert said.count("\n") == 1
+    mine.rebench("submit", "--cluster", "debug")
+    assert not stored.is_symlink()
 
 
 @pytest.mark.parametrize("options", [[], ["--set", "slurm.setup=['true']"]])

@@ -40,7 +40,7 @@ from rebench.launch.task import Task
 from rebench.launch.worker import is_late, work
 from rebench.machine import processor
 from rebench.recipes.fixed import Fixed
-from rebench.runs import FinishedTrials, Run, SlurmOptions, Trial, parse_spec
+from rebench.runs import FinishedTrials, Run, SlurmOptions, Trial, parse_spec, shards
 from rebench.runs.claims import Claims, Holder, mark_of, this_process
 
 SWEEP = """
@@ -177,6 +177,40 @@ def test_trial_that_another_has_recorded_meanwhile_is_not_trained_again(spec, tm
     assert [line.split()[0] for line in heard.lines] == ["training", "recorded"]
     finished = FinishedTrials(run).refresh()
     assert (len(finished.trials), finished.duplicates, finished.conflicts) == (2, 0, {})
+
+
+@pytest.mark.parametrize(("stack", "kept"), [(1, 0), (2, 1)])
+def test_claim_and_checkpoints_of_a_recorded_trial_go_with_a_later_submission(
+    spec, tmp_path, stack, kept
+):
+    """Their worker was killed before it removed them. A stack needs those of all its trials."""
+    settings = {"stack": stack}
+    rebench.submit(spec, cluster="debug", settings=settings)
+    run, (first, second) = tmp_path / "runs/sweep", _ids()
+    for shard in run.glob("results/*.jsonl"):
+        lines = shard.read_text().splitlines(keepends=True)
+        shard.write_text("".join(line for line in lines if second not in line))
+    _claimed(run, first, process=mark_of(1, ended=True))
+    (run / f"checkpoints/{first}").mkdir(parents=True)
+    assert rebench.submit(spec, cluster="debug", settings=settings).sent == 1
+    assert len(list(run.glob("claims/*"))) == kept
+    assert rebench.submit(spec, cluster="debug", settings=settings).sent == 0
+    assert not list(run.glob("claims/*"))
+    assert not list(run.glob("checkpoints/*"))
+
+
+def test_worker_looks_at_the_shards_of_others_once_for_each_trial(spec, tmp_path, monkeypatch):
+    asked, status_of = [], shards.status_of
+    monkeypatch.setattr(shards, "status_of", lambda path: asked.append(path) or status_of(path))
+
+    def looks(*seeds: int) -> int:
+        run = tmp_path / f"{len(seeds)} trials"
+        (run / "results").mkdir(parents=True)
+        (theirs := run / "results/other.0.jsonl").touch()
+        rebench.submit(spec, run, cluster="debug", settings={"seeds": seeds})
+        return asked.count(theirs)
+
+    assert looks(1, 2, 3) - looks(1) == 2
 
 
 @pytest.mark.parametrize(("deaths", "state"), [(1, "done"), (2, "failed")])
@@ -604,12 +638,11 @@ def test_process_of_a_job_knows_its_place(
     assert report.note == "ended"
 
 
-def test_job_that_an_earlier_version_submitted_still_begins(tmp_path, place):
-    """An old command names the module of the worker; its job may still wait in the queue."""
+def test_command_of_a_job_names_its_work(tmp_path, place):
     trials = expand_spec(parse_spec(SWEEP)).trials[:1]
     run = _prepared(tmp_path / "run", trials, device="cpu")
-    place(SLURM_JOB_ID="78", SLURM_ARRAY_JOB_ID="77", SLURM_ARRAY_TASK_ID="0")
-    command = [sys.executable, "-u", "-m", "rebench.launch.worker", str(run.folder), "1", "0"]
+    place(**SLURM, SLURM_JOB_ID="78", SLURM_ARRAY_JOB_ID="77", SLURM_ARRAY_TASK_ID="0")
+    command = [sys.executable, "-u", "-m", "rebench.launch.worker", str(run.folder), "1", "0", "0"]
     subprocess.run(command, check=True, capture_output=True)
     assert FinishedTrials(run.folder).refresh().trials.keys() == {trials[0].trial_id}
     (report,) = read_reports(run.folder)

@@ -18,7 +18,7 @@ from report_tables import published_table, run_table, studied
 
 from rebench.analysis import Choices
 from rebench.cli import main
-from rebench.errors import InputError, UnknownNameError
+from rebench.errors import InputError, StoreError, UnknownNameError
 from rebench.report import write_report
 from rebench.report.facts import title
 
@@ -119,6 +119,31 @@ def test_figures_lie_beside_in_every_format_with_their_data(written):
     names = {path.name for path in written.figures.iterdir()}
     for suffix in ("pdf", "svg", "png", "csv"):
         assert f"01-cifar10-reranking.{suffix}" in names
+
+
+def test_link_in_the_place_of_a_figure_is_replaced_and_not_followed(found, tmp_path):
+    """Others can plant links in the folder of a shared run."""
+    (victim := tmp_path / "victim").write_text("precious")
+    folder = tmp_path / "report/figures"
+    folder.mkdir(parents=True)
+    planted = [folder / f"01-cifar10-reranking.{suffix}" for suffix in ("svg", "csv")]
+    for link in planted:
+        link.symlink_to(victim)
+    write_report(found, tmp_path / "report")
+    assert victim.read_text() == "precious"
+    assert not any(link.is_symlink() for link in planted)
+    assert {path.name for path in folder.parent.iterdir()} == {
+        *("report.html", "report.md", "figures"),
+    }
+
+
+def test_link_in_the_place_of_the_folder_of_figures_is_refused(found, tmp_path):
+    (folder := tmp_path / "report").mkdir()
+    (elsewhere := tmp_path / "elsewhere").mkdir()
+    (folder / "figures").symlink_to(elsewhere)
+    with pytest.raises(StoreError, match=r"report/figures is not a folder but a link"):
+        write_report(found, folder)
+    assert not list(elsewhere.iterdir())
 
 
 def test_without_a_published_table_the_runs_own_nb201_stands_in(folder):

@@ -116,7 +116,7 @@ def test_claim_that_may_not_be_read_is_taken_for_live(tmp_path):
 @pytest.mark.parametrize("name", ["²", "٣", "007", "x"])
 def test_claim_without_a_number_is_no_claim(tmp_path, name):
     (tmp_path / "claims").mkdir()
-    (tmp_path / "claims" / f"{TRIAL}.{name}").write_text("")
+    (tmp_path / "claims" / os.fsdecode(f"{TRIAL}.{name}".encode())).write_text("")
     assert Claims(tmp_path, holder(), lambda _: True).take(TRIAL)
     assert (tmp_path / "claims" / f"{TRIAL}.1").exists()
 

@@ -45,6 +45,30 @@ def test_failure_without_its_job_opens_and_a_torn_line_is_told(tmp_path):
     assert told == ["failures/w.0.jsonl ends with an unfinished line, which is ignored"]
 
 
+def test_files_that_killed_processes_left_behind_are_removed_and_no_others(tmp_path):
+    run = Run.create(tmp_path)
+    settled, open_ = "a" * 16, "b" * 16
+    unfinished = f".{settled}.2.0123456789ab"
+    for trial in (settled, open_):
+        (tmp_path / f"checkpoints/{trial}").mkdir(parents=True)
+        (tmp_path / f"checkpoints/{trial}/000001-000000.ckpt").touch()
+        (tmp_path / f"checkpoints/{trial}/.000002-000000.ckpt.77.3fa2").touch()
+    (tmp_path / "claims").mkdir()
+    for name in (f"{settled}.1", f"{settled}.12", f"{open_}.1", unfinished, f".{open_}"):
+        (tmp_path / "claims" / name).touch()
+    for name in (".results.parquet.77.3fa2", ".curves.parquet.78.3fa2", ".nfs0000.7", ".git"):
+        (tmp_path / name).touch()
+    for path in tmp_path.rglob(".*"):
+        if not path.name.startswith(".curves"):
+            os.utime(path, (0, 0))
+    run.remove_leftovers({settled})
+    assert {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")} == {
+        *("run.json", "claims", "checkpoints", ".curves.parquet.78.3fa2", ".nfs0000.7", ".git"),
+        *(f"claims/{open_}.1", f"claims/.{open_}"),
+        *(f"checkpoints/{open_}", f"checkpoints/{open_}/000001-000000.ckpt"),
+    }
+
+
 def test_failures_after_damaged_lines_count_and_the_last_submission_has_the_last_word(tmp_path):
     order = [(2, "01"), (1, "09"), (2, "05"), (2, "03"), (2, "05")]
     lines = [

@@ -1,7 +1,7 @@
-"""``python -m rebench.launch.clusters.background PICKLE PROCESSES PYTHON``: a job of this machine.
+"""``python -m rebench.launch.clusters.background NAME PROCESSES PYTHON``: a job of this machine.
 
-This process leads the session of the job. It submits the task in a pickle with submitit's
-LocalExecutor, and waits for its end.
+This process leads the session of the job. It starts the workers with submitit's LocalExecutor, and
+waits for their end. NAME is the name of the job, for those who list the processes.
 """
 
 from __future__ import annotations
@@ -10,12 +10,11 @@ import contextlib
 import os
 import signal
 import sys
+import tempfile
 import time
-from pathlib import Path
 from typing import Final
 
 from submitit import LocalExecutor
-from submitit.helpers import DelayedSubmission
 
 __all__ = ["main"]
 
@@ -25,33 +24,33 @@ _NO_LIMIT_MIN: Final = 100 * 365 * 24 * 60
 _REPEAT_S: Final = 1.0
 
 
-def main(pickle: str, processes: str, python: str) -> None:
-    """Run a task in a number of processes, which `python` starts; forward SIGTERM to them.
+def main(name: str, processes: str, python: str) -> None:  # noqa: ARG001 - the name is for readers
+    """Run the command `python` in a number of processes; forward SIGTERM to them.
 
-    The signal is repeated, because submitit ignores it until the worker listens.
+    The signal is repeated, because a worker that is about to start does not get it.
     """
-    path = Path(pickle)
     gpus = [int(number) for number in os.environ["CUDA_VISIBLE_DEVICES"].split(",") if number]
     asked: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _: asked.append(number))
-    executor = LocalExecutor(path.parent, python=python)
-    executor.update_parameters(
-        timeout_min=_NO_LIMIT_MIN,
-        tasks_per_node=int(processes),
-        gpus_per_node=len(gpus),
-        visible_gpus=gpus,
-        stderr_to_stdout=True,
-    )
-    task = DelayedSubmission.load(path).function
-    path.unlink()
-    job = executor.submit(task)
-    next_s = 0.0
-    while not job.done():
-        if asked and time.monotonic() >= next_s:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(int(job.job_id), signal.SIGTERM)
-            next_s = time.monotonic() + _REPEAT_S
-        time.sleep(0.2)
+    with tempfile.TemporaryDirectory() as folder:
+        executor = LocalExecutor(folder, python=python)
+        executor.update_parameters(
+            timeout_min=_NO_LIMIT_MIN,
+            tasks_per_node=int(processes),
+            gpus_per_node=len(gpus),
+            visible_gpus=gpus,
+            stderr_to_stdout=True,
+        )
+        # submitit needs a function, which it pickles; the command contains the work, and no process
+        # loads the pickle.
+        job = executor.submit(print)
+        next_s = 0.0
+        while not job.done():
+            if asked and time.monotonic() >= next_s:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(int(job.job_id), signal.SIGTERM)
+                next_s = time.monotonic() + _REPEAT_S
+            time.sleep(0.2)
 
 
 if __name__ == "__main__":

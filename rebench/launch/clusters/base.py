@@ -18,7 +18,7 @@ from rebench.runs import SlurmOptions
 from rebench.runs.claims import Holder, ProcessMark
 from rebench.runs.folder import Run, Tell
 
-__all__ = ["Array", "Cluster", "JobView", "Limits", "check_device", "python_of"]
+__all__ = ["Array", "Cluster", "JobView", "Limits", "check_device", "worker_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,7 @@ class Array:
     chunk: Chunk
     options: SlurmOptions
     tasks: Sequence[Callable[..., None]]
-    """A picklable function per job, which does the work of the job."""
+    """A function per job, which does the work of the job."""
     after: tuple[str, ...] = ()
     """Arrays that must end before this array begins."""
 
@@ -137,9 +137,6 @@ class Cluster(ABC):
     def cancel(self, jobs: Sequence[JobView]) -> list[str]:
         """Cancel live jobs; return the numbers of the jobs that received the request."""
 
-    def hand_over(self, array: Array, jobs: Sequence[str]) -> None:  # noqa: B027 - optional
-        """Give jobs their work after their submitter died; by default, jobs already have it."""
-
     @abstractmethod
     def worker_lives(self, run: Path, me: Holder, holder: Holder) -> bool:
         """Return whether the `holder` of a claim may be alive, as far as the worker `me` knows."""
@@ -175,10 +172,17 @@ def check_device(options: SlurmOptions, gpus: int) -> None:
         )
 
 
-def python_of(options: SlurmOptions) -> str:
-    """Return the command that starts Python in a job, inside the container if one is set."""
-    if not options.container_image:
-        return shlex.quote(sys.executable)
-    words = ["apptainer", "exec", *(["--nv"] if options.gpus or options.gres else [])]
-    words += [word for bind in options.container_binds for word in ("--bind", bind)]
-    return shlex.join([*words, options.container_image, "python"])
+def worker_of(array: Array, task: str) -> str:
+    """Return the shell command of a worker, inside the container if one is set.
+
+    `task` is the position of the job in its array. The command contains the whole work of the job:
+    a job never loads a pickle, because a pickle in a shared folder could be replaced by a program.
+    """
+    options, submission = array.options, array.submission
+    words = [sys.executable]
+    if options.container_image:
+        words = ["apptainer", "exec", *(["--nv"] if options.gpus or options.gres else [])]
+        words += [word for bind in options.container_binds for word in ("--bind", bind)]
+        words += [options.container_image, "python"]
+    words += ["-u", "-m", "rebench.launch.worker", str(submission.run), str(submission.number)]
+    return f"{shlex.join(words)} {array.chunk.number} {task}"

@@ -188,7 +188,8 @@ def ask(*command: str, limit_s: float = 60.0, clusters: str = "") -> str:
             command,
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            text=True,
+            encoding="utf-8",
+            errors="replace",  # the name of another user's job may contain any byte
             check=False,
             timeout=limit_s,
             env=os.environ | {"SLURM_CLUSTERS": clusters} if clusters else None,

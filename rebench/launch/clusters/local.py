@@ -23,17 +23,18 @@ from typing import ClassVar, Final
 import psutil
 
 from rebench.errors import ClusterError
-from rebench.launch.clusters.base import Array, Cluster, JobView, Limits, check_device, python_of
+from rebench.launch.clusters.base import Array, Cluster, JobView, Limits, check_device, worker_of
 from rebench.launch.devices import find_device, visible_gpus
 from rebench.launch.journal import Sent
 from rebench.launch.liveness import WORKER_SILENCE_S, last_heard_s, process_state
 from rebench.machine import cores
 from rebench.runs import SlurmOptions
-from rebench.runs.claims import Holder, mark_of, runs, tree_of
+from rebench.runs.claims import Holder, ProcessMark, mark_of, runs, tree_of
 from rebench.runs.folder import Run, Tell
 
 __all__ = ["Local", "room"]
 
+_LEADER: Final = "rebench.launch.clusters.background"
 # Environment variable of all processes of a job: the GPUs of the job.
 _GPUS: Final = "REBENCH_GPUS"
 # Processes started by this process. Ended ones are reaped when the next one starts, so that none
@@ -69,11 +70,7 @@ class Local(Cluster):
 
     def submit(self, array: Array) -> Sent:
         """Start the process of a job; neither Ctrl-C nor closing the terminal ends it."""
-        from submitit.helpers import DelayedSubmission  # here, because only `submit` needs it
-
-        (task,) = array.tasks
-        folder = array.submission.make_submitit_folder()
-        DelayedSubmission(task).dump(folder / f"{array.chunk.number}.pkl")
+        array.submission.logs.mkdir(exist_ok=True)
         own = ",".join(map(str, _least_used_gpus(_gpus_of_a_job(array.options))))
         process = subprocess.Popen(  # noqa: S603 - the sweep's own set-up commands
             ["/bin/bash", "-c", _script(array)],
@@ -104,12 +101,15 @@ class Local(Cluster):
 
     def cancel(self, jobs: Sequence[JobView]) -> list[str]:
         """Send SIGTERM to all processes of jobs on this machine: workers stop at a checkpoint."""
-        own = [job for job in jobs if job.process is not None and runs(job.process)]
-        for job in own:
-            for pid in tree_of(job.process.pid) if job.process else ():
+        cancelled = []
+        for job in jobs:
+            if job.process is None or not _is_ours(job, job.process):
+                continue
+            for pid in tree_of(job.process.pid):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGTERM)
-        return [job.job for job in own]
+            cancelled.append(job.job)
+        return cancelled
 
     def worker_lives(self, run: Path, me: Holder, holder: Holder) -> bool:  # noqa: ARG002
         """Return whether the holder runs; on another host, whether its job reported recently."""
@@ -120,6 +120,22 @@ class Local(Cluster):
     def job_was_killed(self, job: str) -> bool:
         """Return whether the leader of this session has ended; its number is not used again."""
         return os.getsid(0) == int(job) and not mark_of(int(job)).started
+
+
+def _is_ours(job: JobView, process: ProcessMark) -> bool:
+    """Return whether this user started the process for this job, by its owner and command line.
+
+    In a shared run folder, others can write the file that names the process.
+    """
+    if not runs(process):
+        return False
+    try:
+        seen = psutil.Process(process.pid)
+        command = " ".join(seen.cmdline())
+        owner = seen.uids().real
+    except psutil.Error:
+        return False
+    return owner == os.getuid() and _LEADER in command and job.name in command
 
 
 def room(options: SlurmOptions) -> int:
@@ -152,17 +168,15 @@ def _script(array: Array) -> str:
     """Return the script of a job: its set-up, then the process that calls submitit.
 
     submitit lets processes write to private files, so each worker opens a log that others may read.
-    A folder of pickles that belongs to somebody else ends the job.
     """
-    submission = array.submission
-    folder, logs = shlex.quote(str(submission.submitit)), shlex.quote(str(submission.logs))
+    logs = shlex.quote(str(array.submission.logs))
     worker = (
         f"exec >> {logs}/${{REBENCH_JOB}}_${{SUBMITIT_LOCAL_GLOBALID}}.log 2>&1;"
-        f' test -O {folder} && exec {python_of(array.options)} "$@"'
+        f" exec {worker_of(array, '0')}"
     )
-    pickle = str(submission.submitit / f"{array.chunk.number}.pkl")
+    # bash ignores the words that submitit appends to its command of Python.
     python = shlex.join(["/bin/bash", "-c", worker, "rebench"])
-    words = [pickle, str(array.options.processes_per_job), python]
-    start = f"exec {shlex.quote(sys.executable)} -m rebench.launch.clusters.background"
-    steps = [*array.options.setup, f"test -O {folder}", f"{start} {shlex.join(words)}"]
+    words = [array.chunk.name, str(array.options.processes_per_job), python]
+    start = f"exec {shlex.quote(sys.executable)} -m {_LEADER}"
+    steps = [*array.options.setup, f"{start} {shlex.join(words)}"]
     return f"export REBENCH_JOB=$$\nexec >> {logs}/$$_0.log 2>&1\n" + " &&\n".join(steps) + "\n"

@@ -19,13 +19,14 @@ from typing import Any, ClassVar, Final
 
 from rebench.errors import ClusterError, InputError, TooManyJobsError
 from rebench.launch.clusters import commands
-from rebench.launch.clusters.base import Array, Cluster, JobView, Limits, check_device, python_of
+from rebench.launch.clusters.base import Array, Cluster, JobView, Limits, check_device, worker_of
 from rebench.launch.journal import Sent
 from rebench.launch.liveness import NOT_SENT, JobState
 from rebench.runs import SlurmOptions
 from rebench.runs.claims import Holder, runs
 from rebench.runs.files import open_file
 from rebench.runs.folder import Run, Tell
+from rebench.runs.shards import write_atomically
 
 __all__ = ["Slurm"]
 
@@ -47,6 +48,12 @@ _UNCLEAR: Final = frozenset({"FAILED", "ENDED"})
 _OF_MEMORY: Final = re.compile(rb"exceeded memory limit|oom.kill event|: Out Of Memory\n")
 _KILLED: Final = re.compile(rb"^srun: error: .*: Killed\n", re.MULTILINE)
 _LAST_WORDS: Final = 4096
+# Runs the real sbatch. submitit cannot read bytes that are not UTF-8, so it gets ASCII only.
+_SBATCH: Final = """PATH={path}
+sbatch "$@" > "$here/said" 2> "$here/errors"
+code=$?
+LC_ALL=C tr -cd '\\11\\12\\40-\\176' < "$here/said"
+exit $code"""
 # States of a job that SLURM or a user ended, not its worker.
 _ENDED_BY_SLURM: Final = frozenset({"PREEMPTED", "NODE_FAIL", "BOOT_FAIL", "CANCELLED", "REVOKED"})
 
@@ -79,45 +86,18 @@ class Slurm(Cluster):
 
     def script(self, array: Array) -> str:
         """Return the script that submitit writes, by a trial submission with a fake sbatch."""
-        real = str(array.submission.submitit)
-        with tempfile.TemporaryDirectory() as temporary:
-            for name, said in (("sbatch", "Submitted batch job 1"), ("srun", "")):
-                path = Path(temporary) / name
-                path.write_text(f"#!/bin/sh\necho {said}\n")
-                path.chmod(0o755)
-            # The text quotes the folder; a name with a space is quoted as the real one.
-            folder = Path(temporary) / ("x" if shlex.quote(real) == real else "x y")
-            folder.mkdir()
-            with _environment(PATH=f"{temporary}{os.pathsep}{os.environ.get('PATH', '')}"):
-                jobs = _submit(array, folder)
-            text: str = jobs[0].paths.submission_file.read_text()
-        return text.replace(str(folder), shlex.quote(f"{real} ")[1:-2])
+        _, script = _submit(array, "echo Submitted batch job 1")
+        return script
 
     def submit(self, array: Array) -> Sent:
         """Submit a job array, or a single job."""
-        folder = array.submission.make_submitit_folder()
-        jobs = _submit(array, folder)
-        # A copy for people to read, because the folder of submitit is private.
-        script = array.submission.folder / f"chunk.{array.chunk.number}.sbatch"
-        script.write_text(jobs[0].paths.submission_file.read_text())
-        return Sent(jobs=tuple(job.job_id for job in jobs))
-
-    def hand_over(self, array: Array, jobs: Sequence[str]) -> None:
-        """Write the pickles that a dead submitter did not move into place; only its user can."""
-        from submitit.core.utils import JobPaths
-        from submitit.helpers import DelayedSubmission
-
-        folder = array.submission.submitit
-        if not folder.is_dir() or folder.stat().st_uid != os.geteuid():
-            return
-        for job, task in zip(jobs, array.tasks, strict=True):
-            paths = JobPaths(folder, job_id=job)
-            if not paths.submitted_pickle.exists():
-                delayed = DelayedSubmission(task)
-                delayed.set_timeout(array.options.time_min, array.options.max_requeues)
-                temporary = folder / f"adopted-{os.getpid()}.pkl"
-                delayed.dump(temporary)
-                paths.move_temporary_file(temporary, "submitted_pickle")
+        array.submission.logs.mkdir(exist_ok=True)
+        path = shlex.quote(os.environ.get("PATH", os.defpath))
+        jobs, script = _submit(array, _SBATCH.format(path=path))
+        # A copy for people to read.
+        copy = array.submission.folder / f"chunk.{array.chunk.number}.sbatch"
+        write_atomically(copy, script.encode())
+        return Sent(jobs=jobs)
 
     def states(
         self,
@@ -143,7 +123,8 @@ class Slurm(Cluster):
             line = queue.get((job.name, job.task))
             owner = job.owner if ask and job.owner and hides(job.owner) else ""
             state = _state(line, is_sent=job.is_sent, asked=ask, hidden_of=owner)
-            number = job.job or (line.job if line else "")
+            # Others may have written the file with the number; `cancel` ends this job.
+            number = line.job if line else job.job
             seen.append(replace(job, job=number, state=state, line=line))
         return _as_accounted(seen, done, tell)
 
@@ -199,44 +180,67 @@ def _is_mine(submission: Path) -> bool:
     return False
 
 
-def _submit(array: Array, folder: Path) -> list[Any]:
-    """Submit an array through submitit; write its files into a folder."""
+def _submit(array: Array, sbatch: str) -> tuple[tuple[str, ...], str]:
+    """Submit an array through submitit; return its jobs and its script.
+
+    The shell commands `sbatch` replace the program of this name. submitit writes its files into a
+    temporary folder; no job reads them.
+    """
     from submitit import SlurmExecutor
     from submitit.core.utils import FailedJobError, FailedSubmissionError
 
-    options, flags = array.options, _flags(array)
-    executor = SlurmExecutor(folder, options.max_requeues, python=python_of(options))
-    log = f"{array.submission.logs}/{_pattern(array)}_%t.log"
-    # In SLURM 22.05 to 23.02, srun ignores this option of sbatch and may bind a worker to one core.
-    cores = [f"--cpus-per-task={options.cpus_per_task}"] if options.cpus_per_task else []
-    owned = shlex.quote(str(array.submission.submitit))
-    executor.update_parameters(
-        # A pickle is a program: a folder that belongs to somebody else is refused.
-        setup=[*options.setup, f"test -O {owned} || exit 1"],
-        stderr_to_stdout=True,
-        wckey=None,
-        # If --output occurs several times, the last one counts. The processes of a job may end at
-        # very different times.
-        srun_args=["--output", log, "--wait=0", "--open-mode=append", *cores],
-        **flags,
-    )
+    flags = _flags(array)
     chosen = {name: value for name, value in flags.items() if value is not None}
     variables = [f"SBATCH_{name.upper()}" for name in (*chosen, *flags["additional_parameters"])]
     quiet = contextlib.redirect_stderr(io.StringIO())  # submitit prints sbatch's messages
-    try:
-        with _environment(remove=(*variables, *_OTHER_VARIABLES)), quiet:
-            return list(executor.submit_array(list(array.tasks)))
-    except (FailedJobError, FailedSubmissionError) as error:
-        for left in folder.glob("*.pkl"):
-            if "_" not in left.name:  # the name contains no job number
-                left.unlink()
-        words = commands.own_words(str(error))
-        if "partition name" in words:
-            words += f", got {options.partition}; valid: {', '.join(commands.partitions())}"
-        raise (TooManyJobsError if _LIMIT.search(words) else ClusterError)(words) from error
-    finally:
-        for left in folder.glob(".submission_file_*.sh"):
-            left.unlink()
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        for name, lines in (("sbatch", sbatch), ("srun", "")):
+            program = folder / name
+            program.write_text(f"#!/bin/sh\nhere={shlex.quote(temporary)}\n{lines}\n")
+            program.chmod(0o755)
+        if not shutil.which("sbatch", path=temporary):
+            raise ClusterError(
+                f"no program can run in {folder.parent} (mounted with noexec?); set TMPDIR to a"
+                " folder in which programs can run"
+            )
+        try:
+            with _environment(PATH=temporary, remove=(*variables, *_OTHER_VARIABLES)), quiet:
+                # The last word makes a comment of the words that submitit appends.
+                executor = SlurmExecutor(folder, python=f"{_step(array)} #")
+                executor.update_parameters(
+                    setup=array.options.setup,
+                    use_srun=False,
+                    stderr_to_stdout=True,
+                    wckey=None,
+                    **flags,
+                )
+                jobs = executor.submit_array(list(array.tasks))
+        except (FailedJobError, FailedSubmissionError) as error:
+            raise _refusal(folder, array.options) from error
+        script = jobs[0].paths.submission_file.read_text()
+    return tuple(job.job_id for job in jobs), script.rpartition(" # ")[0] + "\n"
+
+
+def _step(array: Array) -> str:
+    """Return the command with which the script of an array starts the workers."""
+    log = f"{_logs(array)}_%t.log"
+    words = ["srun", "--unbuffered", "--output", log, "--wait=0", "--open-mode=append"]
+    # `--wait=0`: the processes of a job may end at very different times. In SLURM 22.05 to 23.02,
+    # srun ignores the cores in the options of sbatch and may bind a worker to one core.
+    if array.options.cpus_per_task:
+        words.append(f"--cpus-per-task={array.options.cpus_per_task}")
+    task = '"$SLURM_ARRAY_TASK_ID"' if len(array.tasks) > 1 else "0"
+    return f"{shlex.join(words)} {worker_of(array, task)}"
+
+
+def _refusal(folder: Path, options: SlurmOptions) -> ClusterError:
+    """Return the error with the words of sbatch, which are in files of this folder."""
+    said = [(folder / name).read_text(errors="replace") for name in ("errors", "said")]
+    words = commands.own_words(said[0] or said[1])
+    if "partition name" in words:
+        words += f", got {options.partition}; valid: {', '.join(commands.partitions())}"
+    return (TooManyJobsError if _LIMIT.search(words) else ClusterError)(words)
 
 
 def _flags(array: Array) -> dict[str, Any]:
@@ -248,7 +252,7 @@ def _flags(array: Array) -> dict[str, Any]:
     extra: dict[str, Any] = {
         "clusters": options.clusters,
         "mem": None if options.mem_gb is None else f"{round(options.mem_gb * 1024)}M",
-        "output": f"{array.submission.logs}/{_pattern(array)}_0.log",
+        "output": f"{_logs(array)}_0.log",
         "requeue": True,
         **{name.replace("-", "_"): value for name, value in options.extra.items()},
     }
@@ -278,9 +282,10 @@ def _text(value: Any) -> Any:
     return value.replace("\\", "\\\\") if isinstance(value, str) else value
 
 
-def _pattern(array: Array) -> str:
-    """Return the placeholder for the job number in SLURM's file names."""
-    return "%A_%a" if len(array.tasks) > 1 else "%j"
+def _logs(array: Array) -> str:
+    """Return the beginning of the paths of logs, with SLURM's placeholders for the job number."""
+    folder = str(array.submission.logs).replace("%", "%%")
+    return f"{folder}/%A_%a" if len(array.tasks) > 1 else f"{folder}/%j"
 
 
 @contextlib.contextmanager
