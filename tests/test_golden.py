@@ -23,9 +23,12 @@ def answer(command: str) -> str:
     """Return what a command prints, or the value of a call; numbers have six significant digits."""
     kind, _, rest = command.partition(" ")
     if kind == "python":
-        import rebench
+        import rebench.errors
 
-        text = f"{eval(rest, {'rebench': rebench})!r}\n"
+        try:
+            text = f"{eval(rest, {'rebench': rebench})!r}\n"
+        except rebench.errors.RebenchError as error:
+            text = f"{type(error).__name__}: {error}\n"
     else:
         done = run_here(*shlex.split(command.replace("|", "'|'")), environment=ENVIRONMENT)
         text = done.stdout + done.stderr
