@@ -50,8 +50,6 @@ class Collected(Plain):
     """Problems of the files and their remedies, a line each."""
     changed_rules: tuple[str, ...] = ()
     """Recipes whose rule changed during the run, a line each."""
-    quarantined: int = 0
-    """Number of lines that this collection listed in ``quarantine.jsonl``."""
     asked: int = 0
     """Number of trials in the run's list; 0 without a list."""
     missing: int = 0
@@ -71,9 +69,9 @@ def newest_shard_ns(run: Path) -> int | None:
     return max((status.st_mtime_ns for _, status in _shards(run)), default=None)
 
 
-def _shards(run: Path, *others: Path) -> Iterator[tuple[Path, os.stat_result]]:
-    """Yield the shards of a run, and other files, that can be read."""
-    for path in [*sorted((run / "results").glob("*.jsonl")), *others]:
+def _shards(run: Path) -> Iterator[tuple[Path, os.stat_result]]:
+    """Yield the shards of a run that can be read."""
+    for path in sorted((run / "results").glob("*.jsonl")):
         # A network file system reports the current status only for an opened file.
         with contextlib.suppress(OSError), open_file(path) as file:
             yield path, os.fstat(file.fileno())
@@ -84,7 +82,7 @@ def records_state(run: Path) -> str:
     # The names include entries that are not files; the reader of the records reports those.
     names = sorted(path.name for path in (run / "results").glob("*.jsonl"))
     told = [f"{version()} {_LAYOUT} {SCHEMA_VERSION} {RUN_COLUMNS} {RUN_CURVES} {names}"]
-    for path, now in _shards(run, run / "quarantine.jsonl"):
+    for path, now in _shards(run):
         times = f"{now.st_mtime_ns} {now.st_ctime_ns}"
         told.append(f"{path.name} {now.st_ino} {now.st_size} {times}")
     # A file name may be invalid UTF-8.

@@ -114,7 +114,7 @@ def test_random_damage_is_pending_and_named_and_what_is_intact_is_done(run):
         intact = {names[text] for text in texts if text in names}
         assert _done(run) == intact, told
         finished = FinishedTrials(run).refresh()
-        assert list(finished.damaged) == [
+        assert finished.damaged == [
             f"results/{SHARD}:{at}" for at, text in enumerate(texts, 1) if text not in names
         ], told
         assert any("unfinished line" in line for line in finished.problems) == bool(rest), told
@@ -152,8 +152,6 @@ def test_command_says_how_many_trials_have_a_record(run, capsys):
     assert "7 of 8 trials have a record; `rebench submit` trains the others" in said
     assert main(["collect", str(run), "--partial"]) == 0
     assert "7 of 8 trials have a record" in capsys.readouterr().err
-    assert main(["collect", str(run), "--partial", "--quarantine"]) == 0
-    assert f"{SHARD}:1" not in capsys.readouterr().err
 
 
 def test_odd_entries_are_named_and_the_rest_is_read(run):
@@ -161,14 +159,12 @@ def test_odd_entries_are_named_and_the_rest_is_read(run):
     (results / "a.jsonl").symlink_to(run / "nowhere")
     (results / "b.jsonl").mkdir()
     os.mkfifo(results / "c.jsonl")
-    (run / "quarantine.jsonl").mkdir()
     assert len(_checked(run)) == TRIALS
     problems = FinishedTrials(run).refresh().problems
     assert [line.partition(" ")[0] for line in problems] == [
-        *(f"results/{name}.jsonl" for name in "abc"),
-        "quarantine.jsonl",
+        f"results/{name}.jsonl" for name in "abc"
     ]
-    assert all("move it away" in line for line in problems[:3])
+    assert all("move it away" in line for line in problems)
 
 
 def test_odd_entry_beside_shards_that_have_been_collected_is_named(run):

@@ -53,16 +53,12 @@ def test_equal_records_of_one_trial_count_once(tmp_path):
     assert (len(finished.records), finished.duplicates) == (1, 1)
 
 
-def test_unequal_records_of_one_trial_are_an_error_until_set_aside(tmp_path):
+def test_unequal_records_of_one_trial_are_an_error_until_one_is_removed(tmp_path):
     write(tmp_path, "a", make_record(accuracy=50.0), make_record(seed=1))
     write(tmp_path, "b", make_record(accuracy=50.1))
     with pytest.raises(ConflictError, match=r"results/a\.0\.jsonl:1 and results/b\.0\.jsonl:1"):
         collect(tmp_path)
-    assert collect(tmp_path, set_aside=True).quarantined == 2
-    assert collect(tmp_path).trials == 1
-    assert list(FinishedTrials(tmp_path).refresh().trials) == [make_record(seed=1).trial_id]
-    # The trial is pending again, and its new record counts.
-    write(tmp_path, "c", make_record(accuracy=50.2))
+    (tmp_path / "results" / "b.0.jsonl").unlink()
     assert collect(tmp_path).trials == 2
 
 

@@ -78,23 +78,18 @@ def _edit_in_place(run: Path) -> None:
     assert shard.stat().st_size == times.st_size
 
 
-def _set_aside(run: Path) -> None:
-    (run / "quarantine.jsonl").write_text("{}\n")
-
-
 @pytest.mark.parametrize(
     "change",
     [
         _append,
         _edit_in_place,
         lambda run: (_append(run), _shard(run).unlink()),
-        _set_aside,
         lambda run: (run / "curves.parquet").unlink(),
         lambda run: shutil.copy(OLD / "results.parquet", run / "results.parquet"),
         lambda run: (run / "collected.json").unlink(),
         lambda run: (run / "collected.json").write_text('{"state": '),
     ],
-    ids=["append", "edit", "shard", "quarantine", "table", "other table", "file", "torn"],
+    ids=["append", "edit", "shard", "table", "other table", "file", "torn"],
 )
 def test_after_any_change_of_records_or_tables_a_run_is_collected_anew(run, tmp_path, change):
     collect(run)
