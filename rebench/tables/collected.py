@@ -1,4 +1,4 @@
-"""The state of the records that a run's tables were collected from, stored next to the tables.
+"""The state of a run's tables and of their records, stored next to the tables.
 
 Rebench only appends to shards, but a user can edit them. So a file counts as unchanged only if its
 size, its times and its inode are unchanged.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -60,18 +60,24 @@ class _Kept(Plain):
     """Content of the file that `keep` writes."""
 
     state: str
-    tables: tuple[str, str]
+    """State of the records before the collection."""
+    tables: str
+    """State of the tables."""
     made: Collected
 
 
 def newest_shard_ns(run: Path) -> int | None:
     """Return the time of a run's newest record in nanoseconds; None without records."""
-    return max((status.st_mtime_ns for _, status in _shards(run)), default=None)
+    return max((status.st_mtime_ns for _, status in _opened(_shards(run))), default=None)
 
 
-def _shards(run: Path) -> Iterator[tuple[Path, os.stat_result]]:
-    """Yield the shards of a run that can be read."""
-    for path in sorted((run / "results").glob("*.jsonl")):
+def _shards(run: Path) -> list[Path]:
+    return sorted((run / "results").glob("*.jsonl"))
+
+
+def _opened(paths: Iterable[Path]) -> Iterator[tuple[Path, os.stat_result]]:
+    """Yield the files that can be read, with their status."""
+    for path in paths:
         # A network file system reports the current status only for an opened file.
         with contextlib.suppress(OSError), open_file(path) as file:
             yield path, os.fstat(file.fileno())
@@ -79,14 +85,20 @@ def _shards(run: Path) -> Iterator[tuple[Path, os.stat_result]]:
 
 def records_state(run: Path) -> str:
     """Return a digest that changes when the records of a run change."""
+    shards = _shards(run)
     # The names include entries that are not files; the reader of the records reports those.
-    names = sorted(path.name for path in (run / "results").glob("*.jsonl"))
-    told = [f"{version()} {_LAYOUT} {SCHEMA_VERSION} {RUN_COLUMNS} {RUN_CURVES} {names}"]
-    for path, now in _shards(run):
+    names = [path.name for path in shards]
+    about = f"{version()} {_LAYOUT} {SCHEMA_VERSION} {RUN_COLUMNS} {RUN_CURVES} {names}"
+    return _state(about, shards)
+
+
+def _state(about: str, paths: Iterable[Path]) -> str:
+    lines = [about]
+    for path, now in _opened(paths):
         times = f"{now.st_mtime_ns} {now.st_ctime_ns}"
-        told.append(f"{path.name} {now.st_ino} {now.st_size} {times}")
+        lines.append(f"{path.name} {now.st_ino} {now.st_size} {times}")
     # A file name may be invalid UTF-8.
-    return hashlib.sha256("\n".join(told).encode(errors="surrogateescape")).hexdigest()
+    return hashlib.sha256("\n".join(lines).encode(errors="surrogateescape")).hexdigest()
 
 
 def table_paths(run: Path) -> dict[str, Path]:
@@ -96,10 +108,9 @@ def table_paths(run: Path) -> dict[str, Path]:
 
 def keep(run: Path, state: str, made: Collected) -> None:
     """Store the result of a collection and the state of the records before it."""
+    kept = _Kept(state=state, tables=_state("", table_paths(run).values()), made=made)
     # Without this file the next collection reads the records again.
-    with contextlib.suppress(StoreError, InputError):
-        tables = ParquetFile(made.results).digest, ParquetFile(made.curves).digest
-        kept = _Kept(state=state, tables=tables, made=made)
+    with contextlib.suppress(StoreError):
         write_atomically(run / _FILE, kept.model_dump_json().encode())
 
 
@@ -112,12 +123,11 @@ def current(run: Path, *, verify: bool = False) -> Collected | None:
     paths = table_paths(run)
     try:
         kept = _Kept.model_validate_json(read_file(run / _FILE))
-        files = [ParquetFile(path) for path in paths.values()]
-        tables = tuple(file.digest for file in files)
-        if (kept.state, kept.tables) != (records_state(run), tables):
+        if kept.state != records_state(run) or kept.tables != _state("", paths.values()):
             return None
-        for file in files if verify else ():
-            file.verify()
+        if verify:
+            for path in paths.values():
+                ParquetFile(path).verify()
     except (OSError, ValidationError, StoreError, InputError):
         return None
     return kept.made.model_copy(update=paths)  # the current paths: a folder may be moved

@@ -16,7 +16,6 @@ from support import PROJECT
 from cells import Cell
 from rebench.cli import main
 from rebench.errors import MissingDataError
-from rebench.tables.longfile import check_digest
 from rebench.tables.opening import read_curves
 
 METRICS = ("accuracy", "loss")
@@ -79,7 +78,6 @@ def test_csv_of_one_recipe_replaces_a_file_by_force_alone(run, tmp_path):
     assert main(["export", "curves", f"{run}@topology", "--out", str(out), "--force"]) == 0
     expected = {key: value for key, value in recorded(run).items() if key[2] == "topology"}
     assert len(pd.read_csv(out)) == len(expected) > 0
-    assert check_digest(out, out.read_bytes())
 
 
 def test_released_table_has_its_curves(tmp_path):

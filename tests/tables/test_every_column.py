@@ -21,7 +21,6 @@ from rebench.errors import RebenchError
 from rebench.nats.ingest import ingest
 from rebench.tables import Table, open_table
 from rebench.tables.columns import COLUMNS, REQUIRED
-from rebench.tables.longfile import write_csv
 from rebench.tables.opening import read_rows
 
 NUMBERS = [column.name for column in COLUMNS if column.is_number]
@@ -218,27 +217,3 @@ def test_an_empty_file_is_called_empty(data, tmp_path):
     (tmp_path / "t.csv").write_bytes(data)
     with pytest.raises(RebenchError, match=r"t\.csv is empty$"):
         open_table(tmp_path / "t.csv")
-
-
-def test_a_flipped_bit_of_a_csv_that_was_written_here_is_noticed(rows, tmp_path):
-    path = tmp_path / "t.csv"
-    write_csv([rows], path)
-    whole = path.read_bytes()
-    draw = np.random.default_rng(0)
-    for _ in range(50):
-        changed = bytearray(whole)
-        changed[draw.integers(len(whole))] ^= 1 << draw.integers(8)
-        path.write_bytes(changed)
-        with pytest.raises(RebenchError, match=r"does not match t\.csv\.sha256"):
-            open_table(path)
-
-
-def test_a_file_without_a_digest_says_so_once(rows, tmp_path, caplog):
-    rows.to_csv(tmp_path / "t.csv", index=False)
-    write_csv([rows], tmp_path / "ours.csv")
-    for _ in range(2):
-        open_table(tmp_path / "t.csv")
-        open_table(tmp_path / "ours.csv")
-    assert [record.message.partition(" is not verified")[0] for record in caplog.records] == [
-        str(tmp_path / "t.csv")
-    ]
