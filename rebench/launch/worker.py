@@ -12,7 +12,6 @@ import getpass
 import logging
 import os
 import signal
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -402,10 +401,3 @@ def _intent_of(submission: Submission) -> Intent:
         f"{submission.folder}/intent.json is missing or damaged, so that this job does not know its"
         " trials: they are pending; submit again"
     )
-
-
-# An earlier version submitted jobs with this command; they may still wait in the queue.
-if __name__ == "__main__":
-    os.environ["SUBMITIT_EXECUTOR"] = "slurm"
-    folder, number, position = sys.argv[1:]
-    work(Path(folder), int(number), int(position), slurm_number("SLURM_ARRAY_TASK_ID"))

@@ -195,5 +195,6 @@ def _environment(origin: dict[str, Any]) -> str:
     told += f", torch {origin['torch']}"
     if origin.get("cuda"):
         told += f", CUDA {origin['cuda']}"
-    # Records of earlier versions have no switches.
-    return f"{told}, compiled" if (origin.get("switches") or {}).get("compile") else told
+    if origin["switches"].get("compile"):
+        told += ", compiled"
+    return told

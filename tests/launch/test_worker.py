@@ -11,7 +11,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -533,18 +532,6 @@ def test_process_of_a_job_knows_its_place(
     assert report.note == "ended"
 
 
-def test_job_that_an_earlier_version_submitted_still_begins(tmp_path, place):
-    """An old command names the module of the worker; its job may still wait in the queue."""
-    trials = expand_spec(parse_spec(SWEEP)).trials[:1]
-    run = _prepared(tmp_path / "run", trials, device="cpu")
-    place(SLURM_JOB_ID="78", SLURM_ARRAY_JOB_ID="77", SLURM_ARRAY_TASK_ID="0")
-    command = [sys.executable, "-u", "-m", "rebench.launch.worker", str(run.folder), "1", "0"]
-    subprocess.run(command, check=True, capture_output=True)
-    assert FinishedTrials(run.folder).refresh().trials.keys() == {trials[0].trial_id}
-    (report,) = read_reports(run.folder)
-    assert (report.holder.worker, report.holder.cluster) == ("0001-77_0", "slurm")
-
-
 @pytest.mark.parametrize(("told", "cluster"), [({}, "debug"), (ALONE, "slurm")])
 def test_worker_in_the_process_of_the_submitter_is_known_by_that_process_or_its_job(
     tmp_path, place, told, cluster
@@ -579,7 +566,7 @@ def test_job_is_late_after_four_fifths_of_its_time_or_ten_minutes_before_its_end
 
 
 def test_unknown_trial_names_the_three_nearest():
-    run = PROJECT / "tests/old/run"
+    run = PROJECT / "tests/small_run"
     first = Run.open(run).ids()[0]
     said = refusal_of("logs", run, first[:-1] + "x")
     assert re.search(

@@ -15,12 +15,12 @@ from rebench.tables import collected, open_any
 from rebench.tables.collected import current, keep, records_state
 from rebench.tables.collecting import collect
 
-OLD = PROJECT / "tests" / "old" / "run"
+SMALL = PROJECT / "tests" / "small_run"
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    return Path(shutil.copytree(OLD, tmp_path / "run"))
+    return Path(shutil.copytree(SMALL, tmp_path / "run"))
 
 
 def _shard(run: Path) -> Path:
@@ -85,7 +85,7 @@ def _edit_in_place(run: Path) -> None:
         _edit_in_place,
         lambda run: (_append(run), _shard(run).unlink()),
         lambda run: (run / "curves.parquet").unlink(),
-        lambda run: shutil.copy(OLD / "results.parquet", run / "results.parquet"),
+        lambda run: shutil.copy(run / "curves.parquet", run / "results.parquet"),
         lambda run: (run / "collected.json").unlink(),
         lambda run: (run / "collected.json").write_text('{"state": '),
     ],

@@ -24,7 +24,7 @@ from rebench.tables.columns import BENCHMARK_CURVES
 from rebench.tables.opening import read_rows
 from rebench.tables.parquet import ParquetFile, write_parquet
 
-OLD = PROJECT / "tests" / "old"
+SMALL = PROJECT / "tests" / "small_run"
 
 CELLS = [3, 11]
 
@@ -45,7 +45,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     columns = {**keys.to_dict("list"), **curves, "seconds": [None] * len(keys)}
     parts = [pa.table(columns, schema).filter(pa.array(keys["index"] == cell)) for cell in CELLS]
     write_parquet(folder / "t.curves.parquet", parts, schema)
-    shutil.copytree(OLD / "run", folder / "run")
+    shutil.copytree(SMALL, folder / "run")
     collect(folder / "run")
     shutil.rmtree(folder / "run" / "results")
     return folder
