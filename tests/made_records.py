@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +69,12 @@ def write_records(run: Path, worker: str, *records: Record) -> None:
     writer = ShardWriter(run / "results", worker)
     writer.append([record.to_line() for record in records])
     writer.close()
+
+
+def with_checksum(line: str) -> str:
+    """Return the line of a record, after a change, with its correct checksum."""
+    body = re.sub(r', ?"crc32": ?"[0-9a-f]{8}"}$', "", line)
+    return f'{body},"crc32":"{zlib.crc32(body.encode()):08x}"}}'
 
 
 def make_run(folder: Path, records: list[Record]) -> Run:

@@ -19,7 +19,7 @@ COPIED = (".ci", ".github", "CITATION.cff", "CONTRIBUTING.md", "LICENSE", "READM
 # Test files that test everything registered or listed. Of some only the tests of the additions run.
 SUITES = ("recipes/test_contract.py", "search/test_algorithms.py", "data/test_splits.py",
           "tables/test_collected.py", "runs/test_results.py", "report/test_figures_search.py",
-          "test_architecture.py", "test_old_files.py", "test_project_files.py",
+          "test_architecture.py", "test_project_files.py",
           "tables/test_every_column.py", "train/test_weights.py")  # fmt: skip
 SELECTED = "not test_every_column and not test_weights or peak_memory_mib or fewer-paths"
 SWEEP = """

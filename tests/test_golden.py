@@ -1,7 +1,7 @@
 """Answers of commands and calls, compared with stored answers (``golden/answers.txt``).
 
-`python tests/test_golden.py` stores the answers again. A change of a stored answer needs a reason, which
-its commit states.
+`python tests/test_golden.py` stores the answers again. A change of a stored answer needs a reason,
+which its commit states.
 """
 
 from __future__ import annotations

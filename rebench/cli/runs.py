@@ -325,15 +325,6 @@ def cancel(
 
 def collect(
     run: options.RunFolder,
-    quarantine: Annotated[
-        bool,
-        typer.Option(
-            "--quarantine",
-            help="List damaged records, and records of one trial that disagree, in "
-            "quarantine.jsonl. From then on they are ignored. If a trial has no other "
-            "record, `rebench submit` trains it again.",
-        ),
-    ] = False,
     partial: Annotated[
         bool, typer.Option("--partial", help="Exit with 0 even if trials have no record.")
     ] = False,
@@ -347,7 +338,7 @@ def collect(
     """
     from rebench.tables.collecting import collect as collect_run
 
-    made = collect_run(run, set_aside=quarantine)
+    made = collect_run(run)
     for problem in (*made.problems, *made.changed_rules):
         warn(problem)
     if len(made.environments) > 1:
@@ -362,7 +353,6 @@ def collect(
         "rows": made.rows,
         "equal duplicates": made.duplicates,
         "damaged lines": len(made.damaged),
-        "set aside": made.quarantined,
         "results": made.results,
         "curves": made.curves,
     }

@@ -15,8 +15,8 @@ from typing import Final
 from rebench.data import data_spec
 from rebench.launch.clusters.commands import largest_array
 from rebench.launch.decide import Throttle
-from rebench.launch.devices import set_threads, visible_gpus
-from rebench.machine import garbage_search_paused
+from rebench.launch.devices import visible_gpus
+from rebench.machine import cores, garbage_search_paused
 from rebench.runs import (
     GUESS,
     FinishedTrials,
@@ -187,7 +187,8 @@ def _guess(spec: SweepSpec, trials: Sequence[Trial], *, here: bool) -> TimeModel
 
     from rebench.train import step_seconds
 
-    before = set_threads(spec.slurm)
+    before = torch.get_num_threads()
+    torch.set_num_threads(min(count, cores()))
     try:
         seconds = step_seconds(smallest[0], len(smallest)) / len(smallest)
     finally:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final
 
-from pydantic import AliasChoices, ConfigDict, Field, RootModel, model_validator
+from pydantic import ConfigDict, Field, RootModel, model_validator
 
 from rebench.errors import ClusterError, StoreError
 from rebench.launch.liveness import submitter_lives
@@ -110,9 +110,7 @@ class Intent(Kept):
     commit: str | None = None
     dirty: bool | None = None
     # Node failures in submissions before this number are ignored.
-    nodes_judged_from: Annotated[
-        int, Field(validation_alias=AliasChoices("nodes_judged_from", "forgiven"))
-    ] = 0
+    nodes_judged_from: int = 0
     # Factor on the memory in the sweep; above 1 after jobs that ran out of memory.
     memory_factor: Annotated[float, Field(ge=1, le=10)] = 1.0
     chunks: tuple[Chunk, ...]
@@ -148,9 +146,7 @@ class Submission:
     @property
     def logs(self) -> Path:
         """The folder of the jobs' logs; every user who can read the run can read them."""
-        logs, before = self.folder / "logs", self.folder / "submitit"
-        # Version 0.1 had logs among the files of submitit.
-        return before if before.exists() and not logs.exists() else logs
+        return self.folder / "logs"
 
     def sent_file(self, chunk: int) -> Path:
         """Return the file that names the jobs of a chunk."""

@@ -179,7 +179,7 @@ def follow(
     while True:
         latest = _status(run.folder, finished)
         if latest.is_over:
-            # Read all records again: a user may have changed or set aside some of them.
+            # Read all records again: a user may have changed some of them.
             finished = FinishedTrials(run.folder)
             latest = _status(run.folder, finished)
         look(latest)

@@ -21,7 +21,7 @@ from .record import (
     job_name,
     now,
 )
-from .results import Finished, FinishedTrials, quarantine
+from .results import Finished, FinishedTrials
 from .sample import choose_cells
 from .shards import ShardReader, ShardWriter, atomic_file, write_atomically
 from .slurm_options import SlurmOptions, TypeOptions
@@ -78,7 +78,6 @@ __all__ = [
     "pack_types",
     "parse_setting",
     "parse_spec",
-    "quarantine",
     "read_settings",
     "read_spec",
     "rule_of",

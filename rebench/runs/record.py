@@ -40,7 +40,6 @@ __all__ = [
     "node_name",
     "now",
     "read_record",
-    "record_text",
     "slurm_number",
     "source_commit",
 ]
@@ -115,8 +114,8 @@ class Provenance(Plain):
         dirty: whether the code of rebench or of the recipe's own package differs from a commit.
         recipe_code: digest of the package of a recipe that is not from rebench.
         device: name of the GPU; for a CPU, its model and the number of threads.
-        switches: switches of `rebench.train.Speed` that can change the rounding; None in records of
-            earlier versions.
+        switches: switches of `rebench.train.Speed` that can change the rounding; empty if they are
+            unknown.
     """
 
     rebench: str
@@ -132,7 +131,7 @@ class Provenance(Plain):
     attempt: int = 0
     spec_hash: str | None = None
     data_digest: str | None = None
-    switches: dict[str, bool] | None = None
+    switches: dict[str, bool] = Field(default_factory=dict)
     started: str
     ended: str
 
@@ -217,9 +216,9 @@ def collect_provenance(
     cuda: str | None,
     device: str,
     started: str,
+    switches: dict[str, bool],
     package: str = "",
     data_digest: str | None = None,
-    switches: dict[str, bool] | None = None,
 ) -> Provenance:
     """Return the provenance of a trial that began at `started` and ends now.
 
@@ -296,34 +295,24 @@ class BadLineError(Exception):
     """Line that is not a record."""
 
 
-def record_text(line: bytes) -> bytes:
-    """Return the line without byte order mark and white space, which editors add."""
-    return line.removeprefix(_BYTE_ORDER_MARK).strip()
-
-
 def read_record(line: bytes, *, curves: bool = True) -> dict[str, Any]:
     """Return the record of a line as plain data; without `curves`, later keys may be missing.
 
-    A line with a correct checksum is accepted. A line of version 0.1 has no checksum. It is
-    validated, which finds invalid JSON, invalid records and wrong ids, but not a changed digit in a
-    measured value.
+    A byte order mark and white space, which editors add, are ignored.
 
     Raises:
         BadLineError: the line is damaged.
         StoreError: a newer version wrote it.
     """
-    text = record_text(line)
-    checksum = text[-_CHECKSUM_BYTES:]
-    checked = checksum.startswith(_CHECKSUM)
-    if checked and checksum != _checksum(memoryview(text)[:-_CHECKSUM_BYTES]):
+    text = line.removeprefix(_BYTE_ORDER_MARK).strip()
+    if text[-_CHECKSUM_BYTES:] != _checksum(memoryview(text)[:-_CHECKSUM_BYTES]):
         raise BadLineError
-    end = text.find(_CURVES) if checked and not curves else -1
+    if not curves:
+        end = text.find(_CURVES)
+        if end >= 0:
+            text = text[:end] + b"}}"
     try:
-        record: dict[str, Any] = from_json(
-            text if end < 0 else text[:end] + b"}}", cache_strings="keys", allow_inf_nan=False
-        )
-        if not checked:
-            Record.model_validate(record)
+        record: dict[str, Any] = from_json(text, cache_strings="keys", allow_inf_nan=False)
     except ValueError as error:
         raise BadLineError from error
     if record["schema"] > SCHEMA_VERSION:

@@ -5,26 +5,21 @@ All commands read lines with `read_record`, so they agree on which records are d
 
 from __future__ import annotations
 
-import hashlib
 import itertools
-import json
-import re
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from rebench.errors import ConflictError, StoreError
-from rebench.runs.files import open_file, read_file
-from rebench.runs.record import BadLineError, read_record, record_text
-from rebench.runs.shards import Line, ShardReader, write_atomically
+from rebench.runs.files import open_file
+from rebench.runs.record import BadLineError, read_record
+from rebench.runs.shards import Line, ShardReader
 
-__all__ = ["Finished", "FinishedTrials", "quarantine"]
+__all__ = ["Finished", "FinishedTrials"]
 
-_QUARANTINE: Final = "quarantine.jsonl"
 _PIECE_BYTES: Final = 32 << 20
 # Errors that a line raises if its checksum is correct but its content is not a record.
 _NO_RECORD: Final = (BadLineError, KeyError, TypeError, ValueError, OverflowError)
-_ENTRY: Final = re.compile(rb'"sha256": ?"([0-9a-f]{64})"')
 
 
 class Finished(NamedTuple):
@@ -56,30 +51,28 @@ class FinishedTrials:
         self._only = only
         self.trials: dict[str, Finished] = {}
         self.duplicates = 0
-        self.damaged: dict[str, str] = {}
-        """Digests of damaged lines, by place."""
-        self.conflicts: dict[str, dict[str, str]] = {}
-        """Digests of conflicting records, by trial and place."""
-        self._aside, self._problems = _set_aside(run)
+        self.damaged: list[str] = []
+        """Places of damaged lines."""
+        self.conflicts: dict[str, list[str]] = {}
+        """Places of conflicting records, by trial."""
 
     @property
     def problems(self) -> list[str]:
         """Problems of the files, one line each with the remedy."""
-        return [
-            *self._reader.problems,
-            *self._problems,
-            *(
-                f"{place} is damaged and ignored. Its trial has no record, unless another"
-                " line contains one (`rebench submit` trains it again, `rebench collect"
-                " --quarantine` sets the line aside)"
-                for place in self.damaged
-            ),
-            *(
-                f"the records of trial {trial_id} disagree ({' and '.join(lines)}): compare them;"
-                " `rebench collect --quarantine` sets them aside"
-                for trial_id, lines in self.conflicts.items()
-            ),
-        ]
+        problems = list(self._reader.problems)
+        for place in self.damaged:
+            message = (
+                f"{place} is damaged and ignored. If its trial has no other record, `rebench"
+                " submit` trains the trial again. Remove the line to end this message"
+            )
+            problems.append(message)
+        for trial_id, places in self.conflicts.items():
+            message = (
+                f"the records of trial {trial_id} disagree ({' and '.join(places)}): compare them,"
+                " and remove the wrong lines from their files"
+            )
+            problems.append(message)
+        return problems
 
     def refresh(self, only: Path | None = None) -> FinishedTrials:
         """Read the lines that were appended since the last call, to all shards or `only` one.
@@ -87,12 +80,10 @@ class FinishedTrials:
         Returns self.
         """
         for line in self._reader.read_new(only):
-            if self._aside and _digest(line.data) in self._aside:
-                continue
             try:
                 self._take(line, read_record(line.data, curves=False))
-            except _NO_RECORD:
-                self.damaged[line.place] = _digest(line.data)
+            except _NO_RECORD:  # noqa: PERF203 - other lines are still read
+                self.damaged.append(line.place)
         return self
 
     @property
@@ -120,11 +111,11 @@ class FinishedTrials:
     def check(self) -> None:
         """Raise ConflictError if two records of one trial disagree."""
         if self.conflicts:
-            trial_id, lines = next(iter(self.conflicts.items()))
+            trial_id, places = next(iter(self.conflicts.items()))
             raise ConflictError(
                 f"{len(self.conflicts)} trials have records that disagree; the first is {trial_id}:"
-                f" {' and '.join(lines)}. Compare them; `rebench collect --quarantine` sets them"
-                " aside, and the next `rebench submit` trains these trials again"
+                f" {' and '.join(places)}. Compare them, and remove the wrong lines from their"
+                " files. `rebench submit` trains a trial again if all its lines are removed"
             )
 
     def _take(self, line: Line, record: dict[str, Any]) -> None:
@@ -140,8 +131,8 @@ class FinishedTrials:
         if known["outcome"] == other["outcome"]:
             self.duplicates += 1
             return
-        lines = self.conflicts.setdefault(trial_id, {first.place: _digest(*_lines([first]))})
-        lines[own.place] = _digest(line.data)
+        places = self.conflicts.setdefault(trial_id, [first.place])
+        places.append(own.place)
 
 
 def _lines(places: Sequence[Finished]) -> list[bytes]:
@@ -155,42 +146,3 @@ def _lines(places: Sequence[Finished]) -> list[bytes]:
                 file.seek(places[at].start)
                 lines[at] = file.read(places[at].size)
     return lines
-
-
-def quarantine(run: Path, finished: FinishedTrials) -> int:
-    """Set damaged and conflicting lines aside permanently; return their number.
-
-    The shards are not changed: ``quarantine.jsonl`` lists the lines that no longer count.
-    """
-    aside = [(finished.damaged, "damaged")]
-    aside += [(lines, "conflict") for lines in finished.conflicts.values()]
-    entries = [
-        json.dumps({"sha256": digest, "place": place, "reason": reason})
-        for lines, reason in aside
-        for place, digest in lines.items()
-    ]
-    path = run / _QUARANTINE
-    before = read_file(path) if path.exists() else b""
-    write_atomically(path, before + "".join(f"{entry}\n" for entry in entries).encode())
-    return len(entries)
-
-
-def _set_aside(run: Path) -> tuple[set[str], list[str]]:
-    """Return the digests of quarantined lines, and the problems in the file that lists them."""
-    digests, problems = set(), []
-    try:
-        for number, line in enumerate(read_file(run / _QUARANTINE).splitlines(), 1):
-            entry = _ENTRY.search(line)
-            if entry is None:
-                problems.append(f"{_QUARANTINE}:{number} is damaged: ignored")
-            else:
-                digests.add(entry[1].decode())
-    except FileNotFoundError:
-        pass
-    except OSError as error:
-        problems.append(f"{_QUARANTINE} cannot be read ({error.strerror}): no line is set aside")
-    return digests, problems
-
-
-def _digest(line: bytes) -> str:
-    return hashlib.sha256(record_text(line)).hexdigest()

@@ -18,7 +18,7 @@ from cells import Cell
 from rebench.arguments import checked
 from rebench.errors import InputError, StoreError
 from rebench.machine import garbage_search_paused
-from rebench.runs import FinishedTrials, RecipeSpec, listed_trials, quarantine
+from rebench.runs import FinishedTrials, RecipeSpec, listed_trials
 from rebench.runs.folder import Tell, unheard
 from rebench.tables.changed_rules import changed_origins, changed_rules
 from rebench.tables.collected import Collected, current, keep, records_state, table_paths
@@ -33,7 +33,7 @@ _UNFIT: Final = (KeyError, TypeError, ValueError)
 
 @checked
 @garbage_search_paused()
-def collect(run: str | Path, *, set_aside: bool = False) -> Collected:
+def collect(run: str | Path) -> Collected:
     """Write the tables of a run from its records; return their paths and counts.
 
     ``results.parquet`` has a row per trial and split, ``curves.parquet`` a row per trial, split and
@@ -41,12 +41,10 @@ def collect(run: str | Path, *, set_aside: bool = False) -> Collected:
 
     Args:
         run: the folder of the run.
-        set_aside: whether damaged lines, and different records of one trial, are listed in
-            ``quarantine.jsonl``. They then no longer count.
 
     Raises:
         InputError: the run has no records.
-        ConflictError: two records of one trial differ, and `set_aside` is False.
+        ConflictError: two records of one trial differ.
     """
     run = Path(run)
     if not (run / "results").is_dir():
@@ -54,20 +52,13 @@ def collect(run: str | Path, *, set_aside: bool = False) -> Collected:
             f"{run} has no records: the folder {run / 'results'} is missing; `rebench status {run}`"
             " shows the trials of a run"
         )
-    made = None if set_aside else current(run, verify=True)
+    made = current(run, verify=True)
     if made is None:
         state = records_state(run)
         finished = FinishedTrials(run).refresh()
-        quarantined = 0
-        if set_aside and (finished.damaged or finished.conflicts):
-            quarantined = quarantine(run, finished)
-            finished = FinishedTrials(run).refresh()
         finished.check()
-        made, digests = _write(run, finished)
-        if quarantined:
-            made = made.model_copy(update={"quarantined": quarantined})
-        else:
-            keep(run, state, made, digests)
+        made, tables = _write(run, finished)
+        keep(run, state, made, tables)
     problems = list(made.problems)
     asked, missing = asked_and_missing(run, problems.append)
     return made.model_copy(update={"problems": tuple(problems), "asked": asked, "missing": missing})
@@ -83,7 +74,7 @@ def asked_and_missing(run: Path, tell: Tell = unheard) -> tuple[int, int]:
 
 
 def _write(run: Path, finished: FinishedTrials) -> tuple[Collected, tuple[str, str]]:
-    """Write both tables and return their digests; rows are sorted by trial id."""
+    """Write both tables and return the states of their files; rows are sorted by trial id."""
     results = [pa.schema(RUN_COLUMNS).empty_table()]
     origins: set[tuple[str, ...]] = set()
 
@@ -214,5 +205,6 @@ def _environment(origin: dict[str, Any]) -> str:
     told += f", torch {origin['torch']}"
     if origin.get("cuda"):
         told += f", CUDA {origin['cuda']}"
-    # Records of earlier versions have no switches.
-    return f"{told}, compiled" if (origin.get("switches") or {}).get("compile") else told
+    if origin["switches"].get("compile"):
+        told += ", compiled"
+    return told

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import codecs
-import hashlib
 import io
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from rebench.data import BENCHMARK
-from rebench.errors import InputError, StoreError
+from rebench.errors import InputError
 from rebench.printable import without_formulas
-from rebench.runs import atomic_file, write_atomically
+from rebench.runs import atomic_file
 from rebench.tables.checks import cell_indices, scaled
 from rebench.tables.columns import MEAN_SEED, SPLITS, in_words
 from rebench.tables.foreign import Naming
-from rebench.tables.parquet import ParquetFile, check_names, say_unverified
+from rebench.tables.parquet import ParquetFile, check_names
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["TEXTS", "check_digest", "read_csv", "read_long_file", "write_csv"]
+__all__ = ["TEXTS", "read_csv", "read_long_file", "write_csv"]
 
 _DATASETS: Final = {name.lower().replace("-", "_"): name for name in BENCHMARK}
 # Common names of columns of mean accuracies (words joined by `-` or `_`): name -> (data set,
@@ -70,16 +69,12 @@ def read_long_file(
 
 
 def read_csv(path: Path) -> pd.DataFrame:
-    """Return the content of a CSV file, checked against its digest file, if that exists."""
+    """Return the content of a CSV file."""
     import pandas as pd
 
-    data = path.read_bytes()
-    verified = check_digest(path, data)
-    text = data.removeprefix(codecs.BOM_UTF8).lstrip(b"\r\n")
+    text = path.read_bytes().removeprefix(codecs.BOM_UTF8).lstrip(b"\r\n")
     if not text.strip():
         raise InputError(f"{path} is empty")
-    if not verified:
-        say_unverified(path)
     header = text.partition(b"\n")[0].decode("utf-8", "replace").strip()
     separator = next((mark for mark in ",;\t" if mark in header), ",")
     check_names(header.split(separator), str(path))
@@ -97,42 +92,18 @@ def read_csv(path: Path) -> pd.DataFrame:
 def write_csv(
     frames: Iterable[pd.DataFrame], path: Path, on_rows: Callable[[int], object] = lambda _: None
 ) -> int:
-    """Write frames as one CSV file and, next to it, its digest in the format of ``sha256sum``.
+    """Write frames as one CSV file.
 
     Returns the number of rows, and calls `on_rows` with the number of rows so far.
     """
-    digest, rows = hashlib.sha256(), 0
+    rows = 0
     with atomic_file(path) as unfinished, unfinished.open("wb") as file:
         for frame in frames:
             text = without_formulas(frame).to_csv(index=False, header=not rows)
-            data = text.encode()
-            digest.update(data)
-            file.write(data)
+            file.write(text.encode())
             rows += len(frame)
             on_rows(rows)
-    write_atomically(_digest_path(path), f"{digest.hexdigest()}  {path.name}\n".encode())
     return rows
-
-
-def check_digest(path: Path, data: bytes) -> bool:
-    """Check a file against its digest file; return False if there is no digest file.
-
-    Raises:
-        StoreError: The digests differ.
-    """
-    beside = _digest_path(path)
-    if not beside.is_file():
-        return False
-    if beside.read_text("utf-8").split()[:1] != [hashlib.sha256(data).hexdigest()]:
-        raise StoreError(
-            f"{path} does not match {beside.name}: the file is damaged or was edited. Write it "
-            f"again, or remove {beside.name} if the edit was intended"
-        )
-    return True
-
-
-def _digest_path(path: Path) -> Path:
-    return path.with_name(f"{path.name}.sha256")
 
 
 def _rows(frame: pd.DataFrame, name: str, epochs: int | None) -> pd.DataFrame:

@@ -44,8 +44,7 @@ def retrained_frame(rows: pd.DataFrame, name: str) -> pd.DataFrame:
 def in_words_of_benchmark(rows: pd.DataFrame) -> pd.DataFrame:
     """Return rows of recipes under the benchmark's names; other rows are unchanged.
 
-    The data set of a training on half of CIFAR-10 becomes ``cifar10-valid``. The time of a trial,
-    evaluations included, stays in the row of `train` only.
+    The data set of a training on half of CIFAR-10 becomes ``cifar10-valid``.
     """
     if "recipe" not in rows.columns:
         return rows
@@ -53,10 +52,7 @@ def in_words_of_benchmark(rows: pd.DataFrame) -> pd.DataFrame:
     if "train_split" in rows.columns:
         halved = rows["train_split"].astype(str).str.endswith("valid")
         dataset = dataset.where(~halved, dataset + "-valid")
-    rows = rows.assign(dataset=dataset)
-    if {"trial_id", "seconds"} <= set(rows.columns):
-        rows = rows.assign(seconds=rows["seconds"].where(rows["split"] == "train"))
-    return rows
+    return rows.assign(dataset=dataset)
 
 
 def of_recipe(frame: pd.DataFrame, recipe: str, name: str) -> pd.DataFrame:

@@ -83,7 +83,7 @@ def test_help_of_every_command_loads_nothing_that_computes():
 
 def test_light_commands_load_nothing_that_trains_or_draws(tmp_path: Path):
     lines = ["recipe list", "sweep new --for slurm-gpu", "sweep plan sweep.toml", "table list"]
-    lines += [f"status {PROJECT / 'tests/old/run'}"]
+    lines += [f"status {PROJECT / 'tests/small_run'}"]
     lines += ["cells show 11", "data list", "query mini 102", "search list"]
     assert _refused(_answers(RUN, TRAINS_OR_DRAWS, *lines, cwd=tmp_path)) == {}
 

@@ -18,7 +18,7 @@ from rebench.launch.status import Status, TrialStatus
 from rebench.launch.submit import Submitted
 from rebench.runs import Run
 
-OLD = PROJECT / "tests" / "old" / "run"
+SMALL = PROJECT / "tests" / "small_run"
 _CHANGE = (
     "queued trials with this reason do not start without a change: for example `rebench cancel"
     " RUN`, then `rebench submit RUN --set slurm.KEY=VALUE`"
@@ -62,7 +62,7 @@ def test_submission_of_all_trials_prints_only_its_row(capsys):
 def _status(*trials: TrialStatus, **changed: object) -> Status:
     usual = {"jobs": (), "train_hours": 1.23456, "extra_records": 0, "warnings": ()}
     known = {trial.trial_id: trial for trial in trials}
-    return Status(run=Run.open(OLD), trials=known, **usual | changed)
+    return Status(run=Run.open(SMALL), trials=known, **usual | changed)
 
 
 def _trial(number: int, state: str, **known: object) -> TrialStatus:
@@ -154,20 +154,20 @@ def test_status_without_trouble_is_its_totals(capsys):
 
 
 def test_trials_of_all_states_or_of_one_state_are_listed(capsys):
-    every = json_of("status", str(OLD), "--trials")
+    every = json_of("status", str(SMALL), "--trials")
     states = [row["state"] for row in every]
     assert (len(states), states.count("done")) == (18, 16)
     other = next(state for state in states if state != "done")
-    assert json_of("status", str(OLD), "--state", other) == [
+    assert json_of("status", str(SMALL), "--state", other) == [
         row for row in every if row["state"] == other
     ]
-    assert main(["status", str(OLD), "--state", "dnoe"]) == 2
+    assert main(["status", str(SMALL), "--state", "dnoe"]) == 2
     assert "valid: done" in capsys.readouterr().err
 
 
 def test_watch_prints_the_counts_and_exits_with_1_if_trials_are_missing(tmp_path, capsys):
     # Make the files old. With new files, as after a checkout, a submitter could still be alive.
-    run = shutil.copytree(OLD, tmp_path / "run")
+    run = shutil.copytree(SMALL, tmp_path / "run")
     for path in run.rglob("*"):
         os.utime(path, (0, 0))
     assert main(["watch", str(run)]) == 1
@@ -202,8 +202,8 @@ def test_more_than_100_device_hours_are_confirmed_on_a_terminal(
 def test_logs_and_cancel_of_a_run_without_logs_or_live_jobs(capsys):
     said = "no job with this trial has printed anything yet\n"
     for typed, plain, as_json in (
-        (["logs", str(OLD), "5d3d593b8a6333e6"], said, []),
-        (["cancel", str(OLD)], "cancelled 0 jobs\n", [{"cancelled": 0, "jobs": []}]),
+        (["logs", str(SMALL), "5d3d593b8a6333e6"], said, []),
+        (["cancel", str(SMALL)], "cancelled 0 jobs\n", [{"cancelled": 0, "jobs": []}]),
     ):
         assert main(typed) == 0
         assert capsys.readouterr().out == plain

@@ -121,7 +121,6 @@ ODD = {
     "pipe as owner": (lambda run: _pipe(run / OWNER), ""),
     "pipe as progress": (lambda run: _pipe(run / "progress/w.json"), ""),
     "zeros as list": (lambda run: _device(run / "trials.jsonl"), "trials.jsonl cannot be read (it"),
-    "pipe as aside": (lambda run: _pipe(run / "quarantine.jsonl"), "quarantine.jsonl cannot be"),
     "pipe as failures": (lambda run: _pipe(run / "failures/w.jsonl"), "w.jsonl is not a file"),
 }
 # Messages of `status` about damaged files. Owners and progress need none.
@@ -130,7 +129,6 @@ NAMED = {
     SENT: f"{SENT} is damaged: its jobs are looked for in the queue",
     LIST: "trials.jsonl is damaged in 1 lines (the first is line 1): `rebench submit`",
     "failures/w.0.jsonl": "failures/w.0.jsonl:1 is damaged: ignored",
-    "quarantine.jsonl": "quarantine.jsonl:1 is damaged: ignored",
     OWNER: "",
     "progress/w.json": "",
 }

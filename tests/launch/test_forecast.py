@@ -114,8 +114,8 @@ def test_types_work_side_by_side_at_their_own_speeds():
 
 
 def test_disk_is_near_that_of_a_real_run():
-    """Compare with the run of version 0.1.0: 18 trials of two epochs, 16 with a whole record."""
-    run = Run.open(PROJECT / "tests" / "old" / "run")
+    """Compare with a stored run: 18 trials of two epochs, 16 with a whole record."""
+    run = Run.open(PROJECT / "tests" / "small_run")
     spec, trials = run.spec(trust_folder=True), tuple(run.trials().values())
     told = forecast(spec, trials, MODEL, ())
     listed = (run.folder / "trials.jsonl").stat().st_size / 18

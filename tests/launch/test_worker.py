@@ -683,7 +683,7 @@ def test_job_is_late_after_four_fifths_of_its_time_or_ten_minutes_before_its_end
 
 
 def test_unknown_trial_names_the_three_nearest():
-    run = PROJECT / "tests/old/run"
+    run = PROJECT / "tests/small_run"
     first = Run.open(run).ids()[0]
     said = refusal_of("logs", run, first[:-1] + "x")
     assert re.search(

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from made_records import with_checksum
 from support import PROJECT
 
 from cells import Cell
 from rebench.cli import main
 from rebench.errors import MissingDataError
-from rebench.tables.longfile import check_digest
 from rebench.tables.opening import read_curves
 
 METRICS = ("accuracy", "loss")
@@ -25,11 +25,11 @@ METRICS = ("accuracy", "loss")
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     """A run of 16 trials; the loss of one of them was not evaluated after the first epoch."""
-    folder = Path(shutil.copytree(PROJECT / "tests" / "old" / "run", tmp_path / "run"))
+    folder = Path(shutil.copytree(PROJECT / "tests" / "small_run", tmp_path / "run"))
     (shard,) = (folder / "results").glob("*.jsonl")
     text = shard.read_text()
-    assert text.count("2.3067508273654513") == 1
-    shard.write_text(text.replace("2.3067508273654513", "null"))
+    (line,) = (line for line in text.splitlines() if "2.3067508273654513" in line)
+    shard.write_text(text.replace(line, with_checksum(line.replace("2.3067508273654513", "null"))))
     return folder
 
 
@@ -41,7 +41,7 @@ def recorded(run: Path) -> dict[tuple, float]:
         try:
             record = json.loads(line)
         except ValueError:
-            continue  # the old run's last line was cut off
+            continue  # the last line was cut off
         trial = record["trial"]
         recipe = trial["recipe"]["name"]
         if given := trial["recipe"]["parameters"]:
@@ -79,7 +79,6 @@ def test_csv_of_one_recipe_replaces_a_file_by_force_alone(run, tmp_path):
     assert main(["export", "curves", f"{run}@topology", "--out", str(out), "--force"]) == 0
     expected = {key: value for key, value in recorded(run).items() if key[2] == "topology"}
     assert len(pd.read_csv(out)) == len(expected) > 0
-    assert check_digest(out, out.read_bytes())
 
 
 def test_released_table_has_its_curves(tmp_path):

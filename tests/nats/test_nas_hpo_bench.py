@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import pickle
 import random
@@ -193,24 +192,3 @@ def test_what_is_missing_or_misspelt_is_named(folder: Path, tmp_path: Path):
         ingest("nas-hpo-bench-ii", tmp_path / "nothing", tmp_path / "out.parquet")
     with pytest.raises(InputError, match=r"must end in \.parquet"):
         ingest("nas-hpo-bench-ii", folder, tmp_path / "out.csv")
-
-
-def test_file_is_held_against_the_digest_beside_it(folder: Path, tmp_path: Path, caplog):
-    write_nas_hpo_bench(tmp_path, HASHES, BENCH)
-    ingest("nas-hpo-bench-ii", tmp_path, tmp_path / "out.parquet")
-    unverified = [
-        record.message for record in caplog.records if "is not verified" in record.message
-    ]
-    told = {Path(said.split(" is not")[0]) for said in unverified}
-    assert told == {tmp_path / "cellinfo.pkl", tmp_path / "bench12.pkl"}
-    for path in told:
-        digest = hashlib.sha256(path.read_bytes()).hexdigest()
-        path.with_name(f"{path.name}.sha256").write_text(f"{digest}  {path.name}\n")
-    caplog.clear()
-    ingest("nas-hpo-bench-ii", tmp_path, tmp_path / "out.parquet")
-    assert not caplog.records
-    changed = bytearray((tmp_path / "bench12.pkl").read_bytes())
-    changed[len(changed) // 2] ^= 1
-    (tmp_path / "bench12.pkl").write_bytes(changed)
-    with pytest.raises(RebenchError, match=r"does not match bench12\.pkl\.sha256"):
-        ingest("nas-hpo-bench-ii", tmp_path, tmp_path / "out.parquet")

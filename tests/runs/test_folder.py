@@ -1,15 +1,14 @@
-"""Folders of runs: identity, copies, and files of earlier versions."""
+"""Folders of runs: identity, copies, and damaged files."""
 
 import json
 import os
 import shutil
 from pathlib import Path
 
-from rebench.launch.journal import Submission
 from rebench.runs import Run
 from rebench.runs.folder import Identity, listed_trials, read_kept, write_once
 
-# As version 0.1.0 wrote them.
+# A line of a shard of failures.
 FAILURE = {
     "trial_id": "0123456789abcdef",
     "submission": 1,
@@ -20,14 +19,6 @@ FAILURE = {
     "log": "",
     "time": "2026-01-01T00:00:00",
 }
-INTENT = {
-    "cluster": "slurm",
-    "spec_hash": "ab",
-    "options": {},
-    "data_root": None,
-    "retried": ["0123456789abcdef"],
-    "chunks": [{"name": "rebench-x-1.0", "jobs": [[["0123456789abcdef"]]]}],
-}
 
 
 def _failed(folder: Path, *lines: str) -> Run:
@@ -37,7 +28,7 @@ def _failed(folder: Path, *lines: str) -> Run:
     return run
 
 
-def test_failure_without_its_job_opens_and_a_torn_line_is_told(tmp_path):
+def test_failure_is_read_and_a_torn_line_is_told(tmp_path):
     run, told = _failed(tmp_path, json.dumps(FAILURE), "{"), []
     (failure,) = run.failures(told.append).values()
     assert (failure.trial_id, failure.kind) == ("0123456789abcdef", "MissingDataError")
@@ -84,13 +75,6 @@ def test_failures_after_damaged_lines_count_and_the_last_submission_has_the_last
         "f" * 16: "MissingDataError",
     }
     assert told == [f"failures/w.0.jsonl:{at} is damaged: ignored" for at in (2, 3)]
-
-
-def test_intent_with_the_list_of_retried_trials_and_without_types_opens(tmp_path):
-    (tmp_path / "intent.json").write_text(json.dumps(INTENT))
-    intent = Submission(tmp_path, 1).intent()
-    [chunk] = intent.chunks
-    assert (chunk.name, intent.options_of(chunk)) == ("rebench-x-1.0", intent.options)
 
 
 def test_of_two_who_make_a_file_one_does_and_whoever_made_it_may_ask_again(tmp_path):

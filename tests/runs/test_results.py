@@ -18,8 +18,6 @@ from rebench.runs import (
     Curve,
     FinishedTrials,
     RecipeSpec,
-    Record,
-    ShardWriter,
     collect_provenance,
     files,
     job_name,
@@ -55,16 +53,12 @@ def test_equal_records_of_one_trial_count_once(tmp_path):
     assert (len(finished.records), finished.duplicates) == (1, 1)
 
 
-def test_unequal_records_of_one_trial_are_an_error_until_set_aside(tmp_path):
+def test_unequal_records_of_one_trial_are_an_error_until_one_is_removed(tmp_path):
     write(tmp_path, "a", make_record(accuracy=50.0), make_record(seed=1))
     write(tmp_path, "b", make_record(accuracy=50.1))
     with pytest.raises(ConflictError, match=r"results/a\.0\.jsonl:1 and results/b\.0\.jsonl:1"):
         collect(tmp_path)
-    assert collect(tmp_path, set_aside=True).quarantined == 2
-    assert collect(tmp_path).trials == 1
-    assert list(FinishedTrials(tmp_path).refresh().trials) == [make_record(seed=1).trial_id]
-    # The trial is pending again, and its new record counts.
-    write(tmp_path, "c", make_record(accuracy=50.2))
+    (tmp_path / "results" / "b.0.jsonl").unlink()
     assert collect(tmp_path).trials == 2
 
 
@@ -179,45 +173,17 @@ def _sorted(rows) -> list[tuple]:
     return sorted(rows, key=lambda row: tuple(map(str, row)))
 
 
-def unchecked(record: Record) -> str:
-    """Return the record in the form of version 0.1, without a checksum."""
-    line = json.loads(record.to_line())
-    del line["crc32"]
-    line["outcome"]["diverged_epoch"] = line["outcome"].pop("diverged_epoch")
-    order = ("schema", "trial_id", "trial", "outcome", "cost", "provenance")
-    return json.dumps({key: line[key] for key in order}, separators=(",", ":"))
-
-
-def test_tables_are_the_same_from_lines_without_a_checksum(tmp_path):
+def test_tables_do_not_depend_on_the_shards_of_their_records(tmp_path):
     rule = RecipeSpec(name="topology", parameters={"degree": "target"})
     records = [make_record(), make_record(seed=1, recipe=rule), make_record(seed=2)]
-    for number, record in enumerate(reversed(records)):  # the order of the shards does not matter
-        write(tmp_path / "new", f"w{number}", record)
-    write(tmp_path / "old", "a", records[1])
-    old = ShardWriter(tmp_path / "old" / "results", "b")
-    old.append([unchecked(one) for one in records])
-    old.close()
-    new, old = collect(tmp_path / "new"), collect(tmp_path / "old")
-    assert (new.duplicates, old.duplicates) == (0, 1)
-    assert new.results.read_bytes() == old.results.read_bytes()
-    assert new.curves.read_bytes() == old.curves.read_bytes()
-
-
-def test_value_that_is_none_is_damage_without_a_checksum_as_well(tmp_path):
-    changes = [
-        ('"seconds":1.5', '"seconds":"soon"'),
-        ('"seed":1', '"seed":7'),
-        ("[10.0,50.0]", "[10.0]"),
-        ('"stack":1', '"stuck":1'),
-        ('"schema":1', '"schema":3'),
-    ]
-    lines = [
-        unchecked(make_record(seed=seed)).replace(*change) for seed, change in enumerate(changes)
-    ]
-    write_shard(tmp_path, "\n".join([*lines, ""]).encode())
-    made = collect(tmp_path)
-    assert made.damaged == tuple(f"results/a.0.jsonl:{number}" for number in range(1, 6))
-    assert made.trials == 0
+    for number, record in enumerate(reversed(records)):
+        write(tmp_path / "one", f"w{number}", record)
+    write(tmp_path / "other", "a", records[1])
+    write(tmp_path / "other", "b", *records)
+    one, other = collect(tmp_path / "one"), collect(tmp_path / "other")
+    assert (one.duplicates, other.duplicates) == (0, 1)
+    assert one.results.read_bytes() == other.results.read_bytes()
+    assert one.curves.read_bytes() == other.curves.read_bytes()
 
 
 def test_run_without_any_record_has_empty_tables(tmp_path):
@@ -280,7 +246,9 @@ def test_record_names_the_commit_of_the_code_where_it_is_known(
         (tmp_path / "git").write_text(f"#!/bin/sh\n{git}\n")
         (tmp_path / "git").chmod(0o755)
     code_origin.cache_clear()
-    told = collect_provenance(torch="2", cuda=None, device="cpu", started="a", data_digest="d")
+    told = collect_provenance(
+        torch="2", cuda=None, device="cpu", started="a", switches={}, data_digest="d"
+    )
     code_origin.cache_clear()
     assert (told.commit, told.dirty) == expected
     assert (told.attempt, told.host, told.started, told.data_digest) == (3, "n7", "a", "d")
@@ -324,7 +292,7 @@ def test_job_of_a_record_is_the_one_that_the_queue_shows(monkeypatch, told, job)
         monkeypatch.setenv(name, value)
     monkeypatch.delenv("SLURM_RESTART_COUNT", raising=False)
     assert job_name() == job
-    told = collect_provenance(torch="2", cuda=None, device="cpu", started="a")
+    told = collect_provenance(torch="2", cuda=None, device="cpu", started="a", switches={})
     assert (told.slurm_job, told.attempt) == (job, 0)
 
 

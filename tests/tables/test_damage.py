@@ -24,7 +24,7 @@ from rebench.tables.columns import BENCHMARK_CURVES
 from rebench.tables.opening import read_rows
 from rebench.tables.parquet import ParquetFile, write_parquet
 
-OLD = PROJECT / "tests" / "old"
+SMALL = PROJECT / "tests" / "small_run"
 
 CELLS = [3, 11]
 
@@ -45,7 +45,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     columns = {**keys.to_dict("list"), **curves, "seconds": [None] * len(keys)}
     parts = [pa.table(columns, schema).filter(pa.array(keys["index"] == cell)) for cell in CELLS]
     write_parquet(folder / "t.curves.parquet", parts, schema)
-    shutil.copytree(OLD / "run", folder / "run")
+    shutil.copytree(SMALL, folder / "run")
     collect(folder / "run")
     shutil.rmtree(folder / "run" / "results")
     return folder
@@ -87,15 +87,16 @@ KINDS = {
 
 @pytest.mark.parametrize("flips", [40, pytest.param(150, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", KINDS)
-def test_no_flipped_bit_is_silently_wrong(files, tmp_path, kind, flips):
+def test_flipped_bit_of_a_page_is_an_error_or_changes_nothing(files, tmp_path, kind, flips):
     ask: Callable[[Path], object] = KINDS[kind]
     shutil.copytree(files, tmp_path / "copy")
     target = tmp_path / "copy" / kind
     whole, expected = target.read_bytes(), ask(tmp_path / "copy")
+    footer_bytes = int.from_bytes(whole[-8:-4], "little")
     draw = random.Random(0)
     said: list[str] = []
     for _ in range(flips):
-        bit = draw.randrange(8 * len(whole))
+        bit = draw.randrange(8 * (len(whole) - 8 - footer_bytes))
         damaged = bytearray(whole)
         damaged[bit // 8] ^= 1 << bit % 8
         target.unlink()  # the old file is mapped into memory and must not change
@@ -106,10 +107,10 @@ def test_no_flipped_bit_is_silently_wrong(files, tmp_path, kind, flips):
             said.append(str(error))
         else:
             assert _same(answer, expected), f"bit {bit} of {len(whole)} bytes"
-    # pyarrow 17 writes a second copy of each column's metadata, which nobody reads.
-    assert len(said) > 0.7 * flips
-    mend = re.compile(rf"[^\n]*{re.escape(str(target))}[^\n]*(rebench collect|ingest)[^\n]*")
-    assert not [line for line in said if not mend.fullmatch(line)]
+    # The header of a page has fields that nobody reads, such as statistics.
+    assert len(said) > 0.5 * flips
+    remedy = re.compile(rf"[^\n]*{re.escape(str(target))}[^\n]*(rebench collect|ingest)[^\n]*")
+    assert not [line for line in said if not remedy.fullmatch(line)]
 
 
 def _same(answer: object, expected: object) -> bool:
@@ -133,57 +134,39 @@ def test_no_truncated_file_answers(files, tmp_path, kind):
 def test_damage_is_one_line_on_the_command_line(files, tmp_path, capsys):
     shutil.copytree(files / "run", tmp_path / "run")
     target = tmp_path / "run" / "results.parquet"
-    content = bytearray(target.read_bytes())
-    content[100] ^= 1
-    target.write_bytes(content)
+    _flip_last_byte_of_a_page(target, "index")
     assert main(["query", str(tmp_path / "run"), "11", "--recipe", "topology"]) == 1
     said = capsys.readouterr().err
     assert said.count("\n") == 1
     assert f"`rebench collect {tmp_path / 'run'}` writes it again" in said
 
 
-def test_values_of_another_file_under_its_digests_are_noticed(files, tmp_path):
-    """The first half of the file is replaced by that of another table."""
-    rows = synthetic_frame(1, cells=CELLS, datasets=["cifar10"])
-    write_table(tmp_path / "other.parquet", rows, name="t", origin="published")
-    whole = (files / "t.parquet").read_bytes()
-    half = len(whole) // 2
-    other = (tmp_path / "other.parquet").read_bytes()
-    (tmp_path / "t.parquet").write_bytes(other[:half] + whole[half:])
-    with pytest.raises(RebenchError, match="damaged"):
-        read_rows(tmp_path / "t.parquet")
+def _flip_last_byte_of_a_page(path: Path, column: str) -> None:
+    footer = pq.read_metadata(path)
+    place = footer.schema.to_arrow_schema().get_field_index(column)
+    chunk = footer.row_group(0).column(place)
+    content = bytearray(path.read_bytes())
+    content[chunk.data_page_offset + chunk.total_compressed_size - 1] ^= 1
+    path.write_bytes(content)
 
 
-def test_columns_are_verified_when_they_are_read(files, tmp_path):
-    """A query that does not read the damaged column is answered."""
+def test_a_damaged_page_is_noticed_when_its_column_is_read(files, tmp_path):
     path = tmp_path / "t.parquet"
     shutil.copy(files / "t.parquet", path)
-    footer = pq.read_metadata(path)
-    place = footer.schema.to_arrow_schema().get_field_index("latency_s")
-    content = bytearray(path.read_bytes())
-    content[footer.row_group(0).column(place).data_page_offset + 40] ^= 1
-    path.write_bytes(content)
+    _flip_last_byte_of_a_page(path, "accuracy")
     file = ParquetFile(path)
-    assert file.read([0], ["accuracy"]).num_rows
-    with pytest.raises(RebenchError, match="column latency_s does not match its digest"):
-        file.read([0], ["latency_s"])
-
-
-def test_pages_have_the_checksums_of_the_format(files):
-    """Other readers notice damage too: pyarrow's own verification finds a flipped bit."""
-    path = files / "t.parquet"
-    footer = pq.read_metadata(path)
-    column = footer.row_group(0).column(5)
-    content = bytearray(path.read_bytes())
-    content[column.data_page_offset + column.total_compressed_size - 2] ^= 1
-    damaged = pa.BufferReader(bytes(content))
-    with pytest.raises(OSError, match="CRC"):
-        pq.ParquetFile(damaged, page_checksum_verification=True).read()
-
-
-def test_files_of_the_first_version_are_read_without_digests():
-    assert not any(
-        key.startswith(b"rebench.digests")
-        for key in pq.read_metadata(OLD / "ingested.parquet").metadata
+    assert file.read([0], ["loss"]).num_rows
+    expected = (
+        f"{path} is damaged .*CRC checksum verification failed.*`rebench table ingest` writes"
     )
-    assert len(read_rows(OLD / "ingested.parquet"))
+    with pytest.raises(RebenchError, match=expected):
+        file.read([0], ["accuracy"])
+    with pytest.raises(RebenchError, match="CRC"):
+        file.verify()
+
+
+def test_a_file_without_checksums_is_read(files, tmp_path):
+    path = tmp_path / "t.parquet"
+    rows = pq.read_table(files / "run" / "results.parquet")
+    pq.write_table(rows, path)
+    assert len(read_rows(path)) == len(rows)

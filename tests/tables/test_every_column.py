@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from generated_tables import synthetic_frame
+from made_records import with_checksum
 from support import PROJECT
 
 from cells import Cell
@@ -21,7 +22,6 @@ from rebench.errors import RebenchError
 from rebench.nats.ingest import ingest
 from rebench.tables import Table, open_table
 from rebench.tables.columns import COLUMNS, REQUIRED
-from rebench.tables.longfile import write_csv
 from rebench.tables.opening import read_rows
 
 NUMBERS = [column.name for column in COLUMNS if column.is_number]
@@ -123,14 +123,14 @@ def test_every_way_out_says_it_and_writes_nothing(rows, column, tmp_path, capsys
 
 def run_with(tmp_path: Path, place: str, value: object) -> tuple[Path, str, str]:
     """Return a run with one changed value in its first record, its place, and its trial."""
-    run = Path(shutil.copytree(PROJECT / "tests" / "old" / "run", tmp_path / "run"))
+    run = Path(shutil.copytree(PROJECT / "tests" / "small_run", tmp_path / "run"))
     (shard,) = (run / "results").glob("*.jsonl")
     first, _, rest = shard.read_text().partition("\n")
     record = json.loads(first)
     *outer, inner = place.split(".")
     within = functools.reduce(operator.getitem, outer, record)
     within[int(inner) if isinstance(within, list) else inner] = value
-    shard.write_text(f"{json.dumps(record)}\n{rest}")
+    shard.write_text(f"{with_checksum(json.dumps(record))}\n{rest}")
     return run, f"results/{shard.name}:1", record["trial_id"]
 
 
@@ -156,10 +156,9 @@ def test_a_record_of_a_run_is_refused_or_left_out(place, value, tmp_path, caplog
         assert any(part in told for part in place.split("."))
 
 
-@pytest.mark.parametrize("value", [float("inf"), "much"])
 @pytest.mark.parametrize("place", [*RECORDED, *CURVES])
-def test_a_record_that_cannot_be_read_is_said_with_its_place(place, value, tmp_path, caplog):
-    run, where, trial = run_with(tmp_path, place, value)
+def test_a_record_that_cannot_be_read_is_said_with_its_place(place, tmp_path, caplog):
+    run, where, trial = run_with(tmp_path, place, float("inf"))
     for _ in range(2):
         assert trial not in set(read_rows(run)["trial_id"])
     told = f"{run}: damaged lines are left out (1, the first {where})"
@@ -218,27 +217,3 @@ def test_an_empty_file_is_called_empty(data, tmp_path):
     (tmp_path / "t.csv").write_bytes(data)
     with pytest.raises(RebenchError, match=r"t\.csv is empty$"):
         open_table(tmp_path / "t.csv")
-
-
-def test_a_flipped_bit_of_a_csv_that_was_written_here_is_noticed(rows, tmp_path):
-    path = tmp_path / "t.csv"
-    write_csv([rows], path)
-    whole = path.read_bytes()
-    draw = np.random.default_rng(0)
-    for _ in range(50):
-        changed = bytearray(whole)
-        changed[draw.integers(len(whole))] ^= 1 << draw.integers(8)
-        path.write_bytes(changed)
-        with pytest.raises(RebenchError, match=r"does not match t\.csv\.sha256"):
-            open_table(path)
-
-
-def test_a_file_without_a_digest_says_so_once(rows, tmp_path, caplog):
-    rows.to_csv(tmp_path / "t.csv", index=False)
-    write_csv([rows], tmp_path / "ours.csv")
-    for _ in range(2):
-        open_table(tmp_path / "t.csv")
-        open_table(tmp_path / "ours.csv")
-    assert [record.message.partition(" is not verified")[0] for record in caplog.records] == [
-        str(tmp_path / "t.csv")
-    ]

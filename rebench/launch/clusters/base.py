@@ -82,9 +82,7 @@ class JobView:
     @property
     def log(self) -> str:
         """Path of the log of the job's first process; empty if the job was never submitted."""
-        before = f"{self.folder}/{self.job}_0_log.err"  # name in version 0.1
-        name = before if self.folder.name == "submitit" else f"{self.folder}/{self.job}_0.log"
-        return name if self.job else ""
+        return f"{self.folder}/{self.job}_0.log" if self.job else ""
 
 
 class Cluster(ABC):
