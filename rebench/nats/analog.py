@@ -108,8 +108,10 @@ def read_analog(data: bytes, what: str) -> pd.DataFrame:
 
 
 def _index(key: Any, what: str) -> int:
-    # The reader of pickles takes no other tuples of six as keys than six operations.
-    if type(key) is not tuple or len(key) != len(EDGES_BY_SOURCE):
+    is_cell = type(key) is tuple and len(key) == len(EDGES_BY_SOURCE)
+    if not is_cell or any(
+        type(part) is not int or part not in range(len(OPERATIONS)) for part in key
+    ):
         raise UnsafeFileError(f"{what}: expected six operations from 0 to 4, got {shown(key)}")
     op10, op20, op21, op30, op31, op32 = (
         OPERATIONS[key[EDGES_BY_SOURCE.index(edge)]] for edge in EDGES
