@@ -5,9 +5,23 @@ from __future__ import annotations
 import math
 import re
 from numbers import Real
-from typing import Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
-__all__ = ["CONTROL", "is_number", "number", "printable", "probability", "signed", "span"]
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = [
+    "CONTROL",
+    "is_number",
+    "number",
+    "printable",
+    "probability",
+    "signed",
+    "span",
+    "without_formulas",
+]
+
+_Value = TypeVar("_Value")
 
 CONTROL: Final = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
@@ -21,6 +35,23 @@ _NUMBER: Final = re.compile(r"(-|(< )?-?[\d.,]+(e[+-]?\d+)?)( ?%|[ *])?")
 def printable(text: str, keep: str = "\t\n") -> str:
     """Return a text with all control characters, except those in `keep`, as escapes."""
     return CONTROL.sub(lambda one: one[0] if one[0] in keep else repr(one[0])[1:-1], text)
+
+
+def without_formulas(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a frame for a CSV file, with ' before each text that is a formula in a spreadsheet.
+
+    A text is a formula if it begins with =, +, -, @, a tab or a new line.
+    """
+    safe = frame.rename(columns=_without_formula)
+    for place, kind in enumerate(frame.dtypes):
+        if kind.kind not in "biuf":
+            safe.isetitem(place, frame.iloc[:, place].map(_without_formula))
+    return safe
+
+
+def _without_formula(value: _Value) -> _Value | str:
+    is_formula = isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r", "\n"))
+    return f"'{value}" if is_formula else value
 
 
 def number(value: object, digits: int = 2) -> str | None:

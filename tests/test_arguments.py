@@ -68,10 +68,10 @@ BUDGET = {"evaluations": 2}
         (lambda t: t.accuracy(11, epochs="200"), f"epochs {A_WHOLE_NUMBER} or None, got '200'"),
         (lambda t: t.means(split=3), "split must be a text or None, got 3"),
         (lambda t: t.frame(dataset=3), "dataset must be a text or None, got 3"),
-        (lambda _: tables.Table.from_frame(3), "frame must be a DataFrame, got 3"),
+        (lambda _: tables.Table.from_frame(3), "frame must be a DataFrame .*, got a int: convert"),
         (
             lambda t: tables.Table.from_frame(t.frame()["accuracy"]),
-            "must be a DataFrame, got a Series$",
+            "must be a DataFrame of pandas or polars, or a table of Arrow, got a Series: ",
         ),
         (
             lambda t: search.compare([t, t.frame()]),

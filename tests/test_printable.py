@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from rebench.printable import is_number, number, probability, signed, span
+from rebench.printable import (
+    is_number,
+    number,
+    probability,
+    signed,
+    span,
+    without_formulas,
+)
 
 NAN = float("nan")
 
@@ -57,3 +65,15 @@ def test_p_value_has_three_decimals(value: float, text: str):
 def test_numbers_are_distinguished_from_other_texts():
     assert all(map(is_number, ("-0.5", "1,024", "5 %", "< 0.001", "1e-05", "-", "0.19*")))
     assert not any(map(is_number, ("", "0.1 to 0.2", "777, 888", "a", "--")))
+
+
+@pytest.mark.parametrize("kind", [object, "category"])
+def test_formulas_become_texts_and_other_values_stay(kind):
+    texts = ["=1", "+1", "-1", "@a", "\ta", "\ra", "\na", "a=1", "", None]
+    frame = pd.DataFrame({"=a": pd.Series(texts, dtype=kind), "b": -1.5, "c": -1, "d": [[1]] * 10})
+    safe = without_formulas(frame)
+    assert list(safe) == ["'=a", "b", "c", "d"]
+    assert safe["'=a"].tolist()[:9] == [*(f"'{text}" for text in texts[:7]), "a=1", ""]
+    assert safe["'=a"].isna().tolist() == [False] * 9 + [True]
+    pd.testing.assert_frame_equal(safe[["b", "c", "d"]], frame[["b", "c", "d"]])
+    assert list(frame) == ["=a", "b", "c", "d"]

@@ -36,6 +36,8 @@ __all__ = ["Exchange", "exchange_p_values"]
 
 # With more assignments of the runs of a cell than this, a random sample is used.
 _MAX_DEALS: Final = 2000
+# The same for all cells together: the codes of all assignments need 80 bytes each.
+_MAX_CODES: Final = 1 << 22
 _AT_ONCE: Final = 1 << 20
 
 
@@ -100,7 +102,8 @@ class Exchange:
         runs = np.concatenate([a, b], axis=1)
         centre, apart = unchanged(a, b, counts)
         kinds = np.unique(counts, axis=0)
-        listed = [_deals(int(k_a), int(k_b), rng) for k_a, k_b in kinds]
+        most = min(_MAX_DEALS, _MAX_CODES // len(a))
+        listed = [_deals(int(k_a), int(k_b), most, rng) for k_a, k_b in kinds]
         means = np.zeros((2, len(a), max(len(deals) for deals in listed)))
         n_deals = np.empty(len(a), dtype=np.int64)
         for kind, deals in zip(kinds, listed, strict=True):
@@ -128,11 +131,11 @@ class Exchange:
             yield self.first[cells, deal], self.second[cells, deal]
 
 
-def _deals(k_a: int, k_b: int, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """Return all masks [deals, k_a + k_b] of the runs that the first table gets, or a sample."""
+def _deals(k_a: int, k_b: int, most: int, rng: np.random.Generator) -> NDArray[np.bool_]:
+    """Return masks [deals, k_a + k_b] of the runs that the first table gets: all, or a sample."""
     total = k_a + k_b
-    if math.comb(total, k_a) > _MAX_DEALS:
-        order = np.argsort(rng.random((_MAX_DEALS, total)), axis=1)
+    if math.comb(total, k_a) > most:
+        order = np.argsort(rng.random((most, total)), axis=1)
         return np.asarray(order < k_a)
     chosen = list(itertools.combinations(range(total), k_a))
     deals = np.zeros((len(chosen), total), dtype=bool)

@@ -9,7 +9,7 @@ import typer
 
 from rebench.cli.output import frame_rows, print_rows, say
 from rebench.errors import InputError
-from rebench.printable import printable
+from rebench.printable import printable, without_formulas
 
 if TYPE_CHECKING:
     from rebench.analysis import Reliability
@@ -31,7 +31,8 @@ def print_values(rows: list[dict[str, object]], output: str) -> None:
         return
     import pandas as pd
 
-    typer.echo(printable(pd.DataFrame(rows).to_csv(index=False)), nl=False)
+    frame = without_formulas(pd.DataFrame(rows))
+    typer.echo(printable(frame.to_csv(index=False)), nl=False)
 
 
 def print_reliability(table: str, chosen: Choices, output: str, figure: Path | None) -> bool:

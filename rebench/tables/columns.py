@@ -8,7 +8,6 @@ tables lack. The list is read from `columns.toml`.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -31,7 +30,6 @@ __all__ = [
     "Column",
     "described",
     "in_words",
-    "likely_columns",
     "seed_name",
     "unknown_seed",
     "usual_split",
@@ -63,7 +61,6 @@ class Column:
         least: the smallest valid number.
         most: the largest valid number.
         names: the valid texts, if only some texts are valid.
-        aliases: other common names of the column.
     """
 
     name: str
@@ -75,7 +72,6 @@ class Column:
     most: float = 2**31 - 1
     names: tuple[str, ...] = ()
     unit: str = ""
-    aliases: tuple[str, ...] = ()
 
     @property
     def is_whole(self) -> bool:
@@ -104,10 +100,8 @@ class Column:
         return f"{kind} from {self.least:.10g} to {self.most:.10g}{unit}"
 
 
-def _column(
-    name: str, *, kind: str, names: Iterable[str] = (), aliases: Iterable[str] = (), **entry: Any
-) -> Column:
-    return Column(name, _KINDS[kind], names=tuple(names), aliases=tuple(aliases), **entry)
+def _column(name: str, *, kind: str, names: Iterable[str] = (), **entry: Any) -> Column:
+    return Column(name, _KINDS[kind], names=tuple(names), **entry)
 
 
 COLUMNS: Final = tuple(
@@ -137,24 +131,6 @@ def seed_name(seed: int) -> str:
     if seed == MEAN_SEED:
         return "mean"
     return str(seed) if seed > MEAN_SEED else f"run {MEAN_SEED - seed}"
-
-
-def likely_columns(held: Iterable[object]) -> dict[str, str]:
-    """Return our name -> probable name in a table by others, from the table's column names."""
-    by_word = {in_words(name): str(name) for name in held}
-    found = {}
-    for column in COLUMNS:
-        likely = [by_word[alias] for alias in column.aliases if alias in by_word]
-        if likely and column.name not in by_word:
-            found[column.name] = likely[0]
-    wide = sorted(match[1] for word in by_word if (match := _ONE_A_SEED.fullmatch(word)))
-    if "accuracy" not in {*found, *by_word} and wide and wide.count(wide[0]) > 1:
-        found["accuracy"] = f"{wide[0]}*"
-    return found
-
-
-# A column of accuracies of one seed, such as acc_777.
-_ONE_A_SEED: Final = re.compile(r"((?:[a-z_]*acc(?:uracy)?|seed|run)_?)\d+", re.ASCII)
 
 
 def in_words(name: object) -> str:

@@ -170,18 +170,20 @@ Source: TypeAlias = FrameSource | ParquetSource
 
 
 def missing_group(name: str, keys: Sequence[Key], key: Key) -> InputError:
-    """Return an error that names the part of `key` that is not in the table `name`."""
-    options = (
-        ("data set", key.dataset, {k.dataset for k in keys}),
-        ("split", key.split, {k.split for k in keys if k.dataset == key.dataset}),
-    )
-    for kind, value, valid in options:
-        if value not in valid:
-            return UnknownNameError(f"{kind} of {name}", value, valid)
-    epochs = sorted({k.epochs for k in keys if k[:2] == key[:2]})
+    """Return an error that names the part of `key` that is not in the table `name`.
+
+    A part that is None is any.
+    """
+    held = [k for k in keys if key.dataset in (None, k.dataset)]
+    if not held:
+        return UnknownNameError(f"data set of {name}", key.dataset, {k.dataset for k in keys})
+    splits = {k.split for k in held}
+    if key.split not in (None, *splits):
+        return UnknownNameError(f"split of {name}", key.split, splits)
+    epochs = sorted({k.epochs for k in held if key.split in (None, k.split)})
+    rows = ", ".join(part for part in (key.dataset, key.split) if part) or "results"
     return InputError(
-        f"{name} has {key.dataset}, {key.split} after "
-        f"{' or '.join(map(str, epochs))} epochs, got {key.epochs}"
+        f"{name} has {rows} after {' or '.join(map(str, epochs))} epochs, got {key.epochs}"
     )
 
 

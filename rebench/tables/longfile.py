@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rebench.data import BENCHMARK
 from rebench.errors import InputError, StoreError
+from rebench.printable import without_formulas
 from rebench.runs import atomic_file, write_atomically
 from rebench.tables.checks import cell_indices, scaled
 from rebench.tables.columns import MEAN_SEED, SPLITS, in_words
@@ -40,6 +41,8 @@ _MEAN_COLUMNS: Final = {
 _USUAL_EPOCHS: Final = 200
 # Suffixes of text files; the separator between values is detected.
 TEXTS: Final = (".csv", ".tsv")
+# The mark that `without_formulas` writes before a text.
+_NO_FORMULA: Final = r"^'(?=[=+\-@\t\r\n])"
 
 
 def read_long_file(
@@ -86,6 +89,8 @@ def read_csv(path: Path) -> pd.DataFrame:
         frame: pd.DataFrame = pd.read_csv(io.BytesIO(text), sep=separator, **exact)
     except (pd.errors.ParserError, UnicodeDecodeError) as error:
         raise InputError(f"{path} is not a valid CSV file in UTF-8: {error}") from error
+    if b"'" in text:
+        frame = frame.replace(_NO_FORMULA, "", regex=True)
     return frame
 
 
@@ -99,7 +104,8 @@ def write_csv(
     digest, rows = hashlib.sha256(), 0
     with atomic_file(path) as unfinished, unfinished.open("wb") as file:
         for frame in frames:
-            data = frame.to_csv(index=False, header=not rows).encode()
+            text = without_formulas(frame).to_csv(index=False, header=not rows)
+            data = text.encode()
             digest.update(data)
             file.write(data)
             rows += len(frame)
@@ -131,8 +137,6 @@ def _digest_path(path: Path) -> Path:
 
 def _rows(frame: pd.DataFrame, name: str, epochs: int | None) -> pd.DataFrame:
     """Return the rows of a file called `name` with our names of columns."""
-    if frame.index.name == "arch":
-        frame = frame.reset_index()
     if "index" not in frame.columns and "arch" in frame.columns:
         frame = frame.assign(index=cell_indices(frame["arch"], name))
     words = {column: in_words(column) for column in frame.columns}

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
+    "file_of",
     "open_any",
     "open_recipes",
     "open_table",
@@ -211,6 +212,11 @@ def read_curves(name: str | Path, *, recipe: str | None = None) -> Iterator[pd.D
 def recipes_of(name: str | Path) -> list[str]:
     """Return the recipes of a table's rows; empty without a column of recipes."""
     return _find(name).recipes
+
+
+def file_of(name: str | Path) -> Path:
+    """Return the file that contains the rows of a table."""
+    return _find(name).file
 
 
 def trials_with_a_record(name: str | Path) -> str:

@@ -203,17 +203,21 @@ class ParquetFile:
     def read(
         self, groups: Sequence[int] | None = None, columns: Sequence[str] | None = None
     ) -> pa.Table:
-        """Return the given row groups and columns; None means all of them."""
+        """Return the given row groups and columns, without metadata; None means all of them.
+
+        Pandas would obey its metadata, which may name columns that do not exist.
+        """
         groups = range(self.groups) if groups is None else groups
         columns = self.schema.names if columns is None else columns
         if self._digests is not None:
             self._verify(self._digests, groups, columns)
         try:
-            return self._file.read_row_groups(
+            table = self._file.read_row_groups(
                 list(groups), columns=list(columns), use_threads=False
             )
         except (pa.ArrowException, OSError, ValueError) as error:
             raise self._damaged(_line(error)) from error
+        return table.replace_schema_metadata()
 
     def check_size(self) -> None:
         """Raise InputError if the footer tells of more rows or values than any table has."""
@@ -226,9 +230,10 @@ class ParquetFile:
             )
 
     def frame(self) -> pd.DataFrame:
-        """Return the whole file as a frame."""
+        """Return the whole file as a frame, without an index that pandas numbered."""
         self.check_size()
-        return self.read().to_pandas()
+        own = [name for name in self.schema.names if not name.startswith("__index_level_")]
+        return self.read(columns=own).to_pandas()
 
     def _verify_footer(self, digests: bytes) -> None:
         start, end = _footer(self._content)

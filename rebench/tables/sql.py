@@ -23,6 +23,8 @@ _LIMITS: Final[dict[str, str | bool | int | float | list[str]]] = {
     "enable_external_access": False,
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
+    # DuckDB allows queries to read and write its temporary folder (by default `.tmp`, here).
+    "temp_directory": "",
     "memory_limit": "2GB",
     "threads": 2,
 }

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rebench.arguments import Between, checked
-from rebench.errors import MissingDataError, UnknownNameError
+from rebench.errors import InputError, MissingDataError, UnknownNameError
 from rebench.tables.answers import CellCost, CellName, Summary, cell_index
-from rebench.tables.checks import check_once, check_values
+from rebench.tables.checks import check_once, check_values, scaled
 from rebench.tables.columns import MEAN_SEED, seed_name, usual_split
 from rebench.tables.foreign import Naming
 from rebench.tables.group import Group
@@ -53,11 +53,12 @@ class Table:
     @checked
     def from_frame(
         cls,
-        frame: pd.DataFrame,
+        frame: Any,
         *,
         name: str = "table",
         origin: str | None = None,
         recipe: str | None = None,
+        fractions: bool = False,
         index: str | None = None,
         accuracy: str | Sequence[str] | None = None,
         seed: str | None = None,
@@ -70,11 +71,12 @@ class Table:
         Rows with a column `recipe` are re-trained results.
 
         Args:
-            frame: the rows.
+            frame: the rows: a DataFrame of pandas or polars, or a table of Arrow.
             name: the name of the table.
             origin: ``published`` or ``retrained``; by default ``retrained`` if the rows have a
                 column `recipe`.
             recipe: the recipe to take, if the frame has several recipes.
+            fractions: whether accuracies are shares of 1, not percent.
             index: the column that names the cell: by index, architecture string or code.
             accuracy: the column of accuracies in percent, or several columns, one a seed
                 (``"acc_*"``), with the seed at the end of each name.
@@ -83,6 +85,15 @@ class Table:
             split: the column of splits, or one split for all rows (default: ``ori-test``).
             epochs: the column of epochs, or one number for all rows.
         """
+        import pandas as pd
+
+        if hasattr(frame, "to_pandas"):
+            frame = frame.to_pandas()
+        if not isinstance(frame, pd.DataFrame):
+            raise InputError(
+                "frame must be a DataFrame of pandas or polars, or a table of Arrow, got a "
+                f"{type(frame).__name__}: convert it, for example with pandas.DataFrame(...)"
+            )
         names = {"index": index, "accuracy": accuracy, "seed": seed}
         values = {"dataset": dataset, "split": split, "epochs": epochs}
         constants = {ours: value for ours, value in values.items() if value not in frame.columns}
@@ -90,7 +101,8 @@ class Table:
         columns = {ours: given[ours] for ours in given if ours not in constants and given[ours]}
         naming = Naming.of(columns, constants)
         frame = naming.rows(frame, name) if naming else frame
-        rows, usual = in_words_of_benchmark(check_values(frame, name)), "published"
+        checked_rows = scaled(check_values(frame, name), name, fractions=fractions)
+        rows, usual = in_words_of_benchmark(checked_rows), "published"
         if "recipe" in rows.columns:
             rows = rows if recipe is None else of_recipe(rows, recipe, name)
             rows, usual = retrained_frame(rows, name), "retrained"
@@ -231,13 +243,15 @@ class Table:
     def frame(
         self, *, dataset: str | None = None, split: str | None = None, epochs: int | None = None
     ) -> pd.DataFrame:
-        """Return the long table, whole or filtered; a value that the table lacks gives no rows."""
+        """Return the long table, or the rows of a data set, a split, a number of epochs."""
         wanted = Key(dataset, split, epochs)  # type: ignore[arg-type]  # None is any
         keys = [
             key
             for key in self.keys
             if all(want in (None, have) for want, have in zip(wanted, key, strict=True))
         ]
+        if not keys and self.keys:
+            raise missing_group(self.name, self.keys, wanted)
         return self._source.frame(keys)
 
     def accuracy(
@@ -364,9 +378,10 @@ class Table:
         omitted if that cost has a limit.
         """
         key = self.usual_key(dataset, split, epochs)
+        summary = self.summary(*key)
         group = self._with_costs(key.dataset, key.epochs)
         costs = _by_index(group.costs, group)
-        frame = self.summary(*key).join(costs)
+        frame = summary.join(costs)
         for name, limit in limits.items():
             if name not in costs.columns:
                 raise UnknownNameError("limit", name, costs.columns)
@@ -376,7 +391,11 @@ class Table:
 
     def curves(self, cell: CellName) -> dict[tuple[Key, int], CurveArrays]:
         """Return a cell's per-epoch curves by ((data set, split, epochs), seed)."""
-        return self._curves_of().of(cell_index(cell))
+        index = cell_index(cell)
+        found = self._curves_of().of(index)
+        if not found and not any(self.holds(index, *key) for key in self.keys):
+            raise self.group().lacking(index, self.name)
+        return found
 
     @checked
     def along(self, key: Key, epochs: Sequence[int]) -> NDArray[np.float64]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import sys
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -73,6 +74,20 @@ def test_many_seeds_are_sampled():
     rng = np.random.default_rng(2)
     exchange = exchanged(*two_tables(12, (9, 9), rng), rng)
     assert exchange.n_deals.tolist() == [2000] * 12
+
+
+def test_assignments_of_many_cells_with_many_seeds_need_little_memory():
+    """All assignments of 15,625 cells with six seeds in two tables would need 900 MB."""
+    rng = np.random.default_rng(2)
+    tables = two_tables(15_625, (6, 6), rng)
+    tracemalloc.start()
+    exchange = exchanged(*tables, rng)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 400e6
+    assert set(exchange.n_deals) == {268}
+    fewer = [table[:, :5] for table in tables]
+    assert set(exchanged(*fewer, rng).n_deals) == {252}, "all assignments of five seeds"
 
 
 def test_runs_of_one_class_are_dealt_alike_where_all_its_cells_have_the_same_runs():

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import io
+import itertools
 import json
+import re
 from pathlib import Path
 
 import pandas as pd
@@ -18,6 +21,7 @@ from rebench.cli import main
 from rebench.cli.rank import _print_matrix
 from rebench.printable import probability
 from rebench.report.write import Written
+from rebench.tables.opening import read_rows
 
 
 @pytest.fixture
@@ -133,6 +137,28 @@ def test_formats_hold_the_same_comparisons(table: str, capsys):
     assert len(pd.read_csv(io.StringIO(capsys.readouterr().out))) == 3
     assert main([*matrix, "--format", "md"]) == 2
     assert "--across prints table, csv or json, got --format md" in capsys.readouterr().err
+
+
+HOSTILE = ("=1+1", "+cmd", "-x", "@sum")
+
+
+def test_names_of_recipes_are_no_formulas_in_any_csv(tmp_path: Path, monkeypatch, capsys):
+    """A spreadsheet runs a text of a CSV file that begins with =, +, - or @."""
+    monkeypatch.chdir(tmp_path)
+    run_table(40, recipes=HOSTILE).to_parquet("table.parquet", index=False)
+    words = ["rank", "table.parquet", "--draws", "0", "--top", "100", "--format", "csv"]
+    assert main([*words, "--against", "=1+1"]) == 0
+    Path("against.csv").write_text(capsys.readouterr().out)
+    assert main([*words, "--across", "recipes", "--figure", "matrix.png"]) == 0
+    Path("across.csv").write_text(capsys.readouterr().out)
+    assert main(["search", "compare", "table.parquet@=1+1", "--algorithm", "random",
+                 "--repeats", "2", "--evaluations", "5", "--format", "csv"]) == 0  # fmt: skip
+    Path("search.csv").write_text(capsys.readouterr().out)
+    assert main(["export", "table", "table.parquet", "--out", "rows.csv"]) == 0
+    for name in ("against.csv", "across.csv", "matrix.csv", "rows.csv", "search.csv"):
+        values = itertools.chain(*csv.reader(Path(name).read_text().splitlines()))
+        assert not [value for value in values if re.match(r"[=+@]|-[a-z]", value)], name
+    assert set(read_rows("rows.csv")["recipe"]) == set(HOSTILE)
 
 
 def test_figure_of_tau_over_k_is_saved_in_the_format_of_its_name(table: str, capsys):

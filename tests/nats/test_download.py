@@ -14,7 +14,7 @@ import pytest
 
 from rebench.cli import main
 from rebench.errors import InputError, MissingDataError, UnknownNameError, UnsafeFileError
-from rebench.nats.catalogue import PUBLISHED, fetchable
+from rebench.nats.catalogue import PUBLISHED, Published, fetchable
 from rebench.nats.download import Downloaded, download
 
 CONTENT = random.Random(0).randbytes(3_000_000)
@@ -226,14 +226,16 @@ def test_every_published_benchmark_can_be_fetched_or_says_how():
         fetchable("jahs")
 
 
-def test_command_fetches_and_says_what_it_got(server: Server, tmp_path: Path, capsys):
-    command = ["table", "fetch", "jahs-bench-201", "--out", str(tmp_path), "--url", server.url]
+def test_command_fetches_and_says_what_it_got(server: Server, tmp_path: Path, monkeypatch, capsys):
+    here = Published(cite="A. Author", licence="MIT", url=server.url, largest_bytes=10**7)
+    monkeypatch.setitem(PUBLISHED, "here", here)
+    command = ["table", "fetch", "here", "--out", str(tmp_path)]
     assert main(command) == 0
     shown = capsys.readouterr()
-    assert all(part in shown.out for part in ("metric_data.tar", f" {len(CONTENT)}\n", SHA256))
-    assert "NeurIPS 2022" in shown.err
+    assert all(part in shown.out for part in ("data.tar", f" {len(CONTENT)}\n", SHA256))
+    assert "A. Author; MIT" in shown.err
     assert main([*command, "--json"]) == 0
     [row] = json.loads(capsys.readouterr().out)
-    assert (row["path"], row["sha256"]) == (str(tmp_path / "metric_data.tar"), SHA256)
+    assert (row["path"], row["sha256"]) == (str(tmp_path / "data.tar"), SHA256)
     assert main(["table", "fetch", "nas-hpo-bench-ii", "--out", str(tmp_path)]) == 1
     assert "Download all" in capsys.readouterr().err

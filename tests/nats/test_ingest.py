@@ -268,7 +268,7 @@ def test_published_means_of_the_real_file(real_data, tmp_path):
         (
             "acc.csv",
             lambda path: path.write_text("arch_id,recipe,seed,test_acc\n0,nb201,1,90\n"),
-            "did you mean `rebench table ingest FILE --columns index=arch_id,accuracy=test_acc",
+            "if arch_id is the index and test_acc is the accuracy: `rebench table ingest FILE",
         ),
         ("y.csv", lambda path: path.write_text(""), "y.csv is empty"),
         (

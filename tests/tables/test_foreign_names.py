@@ -12,7 +12,6 @@ from cells import Cell
 from rebench.cli import main
 from rebench.errors import InputError, UnknownNameError
 from rebench.tables import Table, open_table
-from rebench.tables.columns import likely_columns
 from rebench.tables.foreign import Naming
 
 CELLS = (0, 11, 1696)
@@ -139,29 +138,29 @@ def test_the_error_for_a_table_of_means_names_the_command_that_completes_it(tmp_
     assert open_table(tmp_path / "out.parquet").accuracy(2) == 91
 
 
-def test_the_error_suggests_the_columns_that_were_found(theirs, tmp_path, capsys):
+@pytest.mark.parametrize("asked", ["query {file} 0", "table ingest {file} --out o.parquet"])
+def test_the_error_shows_how_to_name_the_columns_of_the_file(theirs, tmp_path, capsys, asked):
     file = tmp_path / "theirs.csv"
-    theirs.to_csv(file, index=False)
-    assert main(["query", str(file), "0"]) == 2
+    theirs.drop(columns="note").to_csv(file, index=False)
+    assert main(asked.format(file=file).split()) == 2
     error = " ".join(capsys.readouterr().err.split())
-    assert "Found arch_id, run, test_acc: did you mean" in error
+    assert "missing: index, dataset, split, epochs, seed, accuracy. " in error
+    assert "other names: arch_id, run, test_acc. Say with --columns OURS=THEIRS,..." in error
     command = (
-        "rebench table ingest FILE --columns index=arch_id,seed=run,accuracy=test_acc "
+        "rebench table ingest FILE --columns index=arch_id,accuracy=test_acc "
         "--dataset cifar10 --epochs 200 --out OUT.parquet"
     )
-    assert command in error
+    assert f"if arch_id is the index and test_acc is the accuracy: `{command}`" in error
+    assert "from_frame(frame, index='arch_id', accuracy='test_acc', ...)" in error
     words = command.replace("FILE", str(file)).replace("OUT", str(tmp_path / "out")).split()
     assert main(words[1:]) == 0
     assert main(["query", str(tmp_path / "out.parquet"), "0"]) == 0
 
 
-def test_likely_columns_are_found_under_common_spellings():
-    assert likely_columns(["Arch Str", "rep", "Test-Acc"]) == {
-        "index": "Arch Str", "seed": "rep", "accuracy": "Test-Acc"
-    }  # fmt: skip
-    for wide in (["cell", "acc_777", "acc_888"], ["cell", "run_1", "acc_777", "acc_888"]):
-        assert likely_columns(wide) == {"index": "cell", "accuracy": "acc_*"}
-    assert likely_columns(["index", "arch_id", "seed", "accuracy", "note"]) == {}
+def test_the_error_names_ten_columns_at_most():
+    wide = pd.DataFrame({f"c{number}": [1] for number in range(12)})
+    with pytest.raises(InputError, match=r"other names: c0, c1, .*, c9, …\. Say"):
+        Table.from_frame(wide)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,8 @@ from cells import Cell
 from rebench.cli import main
 from rebench.errors import InputError
 from rebench.nats.ingest import ingest
-from rebench.tables import Table, open_table
+from rebench.tables import Table, open_table, write_table
+from rebench.tables.columns import REQUIRED
 from rebench.tables.parquet import ParquetFile, check_names
 
 
@@ -109,6 +110,42 @@ def test_file_of_more_rows_or_values_than_any_table_is_refused_unread(tmp_path, 
     pq.write_table(pa.table(wide, metadata={"rebench.benchmark": "{}"}), path)
     with pytest.raises(InputError, match=f"t.parquet has 20,000,000 rows and 31 columns; {size}"):
         open_table(path)
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        b"{",
+        b"\xff",
+        b"{}",
+        b'{"columns": [], "index_columns": ["absent"]}',
+        b'{"columns": [], "index_columns": ["seed"]}',
+        b'{"columns": [], "index_columns": [{"kind": "range", "start": "a"}]}',
+        b'{"columns": [{}], "index_columns": [], "column_indexes": [{}]}',
+    ],
+)
+@pytest.mark.parametrize("kind", ["rows", "table"])
+def test_metadata_for_pandas_in_a_parquet_file_is_not_obeyed(rows, tmp_path, metadata, kind):
+    path = tmp_path / "t.parquet"
+    if kind == "table":
+        write_table(path, rows, name="t", origin="published")
+    else:
+        rows.to_parquet(path)
+    read = pq.read_table(path)
+    own = {**(read.schema.metadata or {}), b"pandas": metadata}
+    own.pop(b"rebench.digests", None)
+    pq.write_table(read.replace_schema_metadata(own), path)
+    given = rows[list(REQUIRED)].sort_values(["index", "seed"], ignore_index=True)
+    found = open_table(path).frame()[list(REQUIRED)].sort_values(["index", "seed"])
+    assert found.to_numpy(object).tolist() == given.to_numpy(object).tolist()
+
+
+def test_columns_that_pandas_takes_as_index_are_columns(rows, tmp_path):
+    by_cell = rows.set_index("index")
+    by_cell.to_parquet(tmp_path / "t.parquet")
+    assert open_table(tmp_path / "t.parquet").seeds(5) == Table.from_frame(rows).seeds(5)
+    rows[rows["index"] == 5].to_parquet(tmp_path / "some.parquet")
+    assert set(open_table(tmp_path / "some.parquet").frame()) == set(rows)
 
 
 class _CountedNames(list):

@@ -142,6 +142,24 @@ def test_tables_of_another_program_are_read_where_nothing_may_be_written(run, mo
     assert (run / "results.parquet").stat().st_ino == before
 
 
+def test_one_of_several_shards_is_newer_than_tables_of_another_program(run, monkeypatch):
+    open_table(run)
+    (run / "collected.json").unlink()
+    write_records(run, "c", _record(320, 98.0))
+    built_ns = (run / "results.parquet").stat().st_mtime_ns
+    for shard in (run / "results").iterdir():
+        later = 1 if shard.name.startswith("c") else -1
+        os.utime(shard, ns=(0, built_ns + later * 10**9))
+    monkeypatch.setattr(os, "access", lambda _path, _mode: False)
+    assert open_table(run).accuracy(320, "cifar10", epochs=2) == 98.0
+
+
+def test_another_file_in_the_folder_of_a_run_is_its_own_table(run, published):
+    moved = published.rename(run / "other.parquet")
+    assert open_table(moved).name == "nats"
+    assert open_table(run).accuracy(NEW, "cifar10", epochs=2) == 99.0
+
+
 def test_half_the_images_have_one_name_for_every_command(run, published, capsys):
     write_records(run, "c", _record(40, 20.0, split="valid"))
     assert open_table(run).accuracy(40, "cifar10-valid", epochs=2) == 20.0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import hashlib
 import json
 from pathlib import Path
 
@@ -71,6 +73,20 @@ def test_release_says_the_settings_of_its_trials_and_what_it_is_told(tmp_path: P
     assert table.curves(102)
 
 
+def test_an_exported_table_keeps_its_licence_citation_and_training(tmp_path: Path):
+    about = {"licence": "CC-BY-4.0", "cite": ["A. Author, 2026"], "notes": ["a note"]}
+    source = tmp_path / "mine.parquet"
+    release(a_run(tmp_path / "run"), source, title="three cells", **about)
+    for name in ("out.parquet", "out.csv"):
+        out = tmp_path / name
+        assert main(["export", "table", f"{source}@fixed(lr=0.2)", "--out", str(out)]) == 0
+    kept = release_of(tmp_path / "out.parquet")
+    assert kept == dataclasses.replace(release_of(source), trials=0, records_sha256="")
+    beside = json.loads((tmp_path / "out.csv.about.json").read_text())
+    assert {name: beside[name] for name in about} == about
+    assert beside["training"] == kept.training
+
+
 def test_digest_is_of_the_records_wherever_they_stand(released: Path, tmp_path: Path):
     about = release_of(released)
     assert about is not None
@@ -80,6 +96,13 @@ def test_digest_is_of_the_records_wherever_they_stand(released: Path, tmp_path: 
     assert about.records_sha256 == records_digest(records.values())
     next(iter(records.values()))["outcome"]["learning_rate"] += 1e-9
     assert about.records_sha256 != records_digest(records.values())
+
+
+def test_digest_is_that_of_sorted_compact_lines():
+    """By hand: a line a record, keys in order, no spaces; then the lines in order."""
+    lines = b'{"a":1,"b":2}\n{"a":2,"b":[1,2]}'
+    records = [{"b": [1, 2], "a": 2}, {"b": 2, "a": 1}]
+    assert records_digest(records) == hashlib.sha256(lines).hexdigest()
 
 
 def test_a_table_of_others_has_no_release(tmp_path: Path):

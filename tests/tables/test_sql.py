@@ -28,28 +28,70 @@ def test_a_table_is_known_by_its_name():
     assert row == {"best": 90.0, "n": 2}
 
 
+READS_OR_WRITES = [
+    "copy results to '{folder}/out.csv'",
+    "copy results to '{folder}/out.parquet' (format parquet)",
+    "create temp table t (a int); copy t from '{folder}/secret.csv'; select * from t",
+    "select * from '{folder}/secret.csv'",
+    "summarize '{folder}/secret.csv'",
+    "select * from read_csv('{folder}/secret.csv')",
+    "select * from sniff_csv('{folder}/secret.csv')",
+    "select * from read_text('{folder}/secret.csv')",
+    "select * from read_blob('{folder}/secret.csv')",
+    "select * from read_json('{folder}/secret.csv')",
+    "select * from read_parquet('{folder}/secret.csv')",
+    "select * from parquet_metadata('{folder}/secret.csv')",
+    "select * from glob('{folder}/*')",
+    "select * from query_table('{folder}/secret.csv')",
+    "select * from query('select * from read_text(''{folder}/secret.csv'')')",
+    "create view v as select * from read_csv('{folder}/secret.csv'); select * from v",
+    "prepare p as select * from read_text($1); execute p('{folder}/secret.csv')",
+    "create macro m(f) as table from read_text(f); select * from m('{folder}/secret.csv')",
+    "attach '{folder}/other.db'",
+    "export database '{folder}/all'",
+    "import database '{folder}/all'",
+    "load '{folder}/x.duckdb_extension'",
+    "install httpfs from '{folder}'",
+    "set profiling_output = '{folder}/out'",
+    "call enable_logging(storage = 'file', storage_path = '{folder}/out')",
+]
+
+
+@pytest.mark.parametrize("folder", ["absolute", ".tmp"])
+@pytest.mark.parametrize("text", READS_OR_WRITES)
+def test_files_are_out_of_reach(tmp_path: Path, monkeypatch, text: str, folder: str):
+    """DuckDB itself may use `.tmp` in the current folder, which can be a link to any folder."""
+    monkeypatch.chdir(tmp_path)
+    target = tmp_path / "target"
+    target.mkdir()
+    (target / "secret.csv").write_text("a\n1\n")
+    (tmp_path / ".tmp").symlink_to(target)
+    place = target if folder == "absolute" else folder
+    with pytest.raises(InputError, match=r"disabled|locked") as caught:
+        query_sql(text.format(folder=place), TABLES)
+    assert "\n" not in str(caught.value)
+    assert [path.name for path in target.iterdir()] == ["secret.csv"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".tmp", "target"]
+
+
 @pytest.mark.parametrize(
     "text",
     [
-        "copy results to '{folder}/out.csv'",
-        "select * from '{folder}/secret.csv'",
-        "select * from read_csv('{folder}/secret.csv')",
-        "select * from read_text('{folder}/secret.csv')",
-        "select * from glob('{folder}/*')",
-        "attach '{folder}/other.db'",
-        "export database '{folder}/all'",
         "install httpfs",
         "load httpfs",
+        "create persistent secret s (type s3)",
         "set enable_external_access = true",
+        "set lock_configuration = false",
         "set memory_limit = '100GB'",
+        "set temp_directory = '/'",
+        "set global allowed_directories = ['/']",
+        "reset temp_directory",
+        "pragma temp_directory = '/'",
     ],
 )
-def test_files_and_settings_are_out_of_reach(tmp_path: Path, text: str):
-    (tmp_path / "secret.csv").write_text("a\n1\n")
-    with pytest.raises(InputError) as caught:
-        query_sql(text.format(folder=tmp_path), TABLES)
-    assert "\n" not in str(caught.value)
-    assert [path.name for path in tmp_path.iterdir()] == ["secret.csv"]
+def test_extensions_secrets_and_settings_are_out_of_reach(text: str):
+    with pytest.raises(InputError, match=r"disabled|locked"):
+        query_sql(text, TABLES)
 
 
 @pytest.mark.parametrize("text", ["", "   ", ";", "-- nothing"])

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from generated_tables import synthetic_frame
 
@@ -122,7 +123,6 @@ def test_frame_returns_the_rows_that_were_given(table, frame):
     pd.testing.assert_frame_equal(ours, theirs, check_dtype=False)
     assert len(table.frame()) == len(frame)
     assert set(got["dataset"]) == {"cifar100"}
-    assert table.frame(epochs=90).empty
 
 
 @pytest.mark.parametrize(
@@ -141,6 +141,26 @@ def test_absent_things_are_named(table, cell, asked, error, message):
         table.accuracy(cell, **{"dataset": "cifar10"} | asked)
 
 
+@pytest.mark.parametrize(
+    ("asked", "error", "message"),
+    [
+        ({"dataset": "cifar-10"}, UnknownNameError, r"unknown data set 'cifar-10' .*: cifar10,"),
+        ({"split": "test"}, UnknownNameError, r"unknown split 'test' .*: x-test, ori-test, "),
+        ({"dataset": "cifar10", "split": "x-test"}, UnknownNameError, "valid: ori-test, train$"),
+        ({"epochs": 90}, InputError, "has results after 12 or 200 epochs, got 90"),
+        ({"split": "train", "epochs": 90}, InputError, "has train after 12 or 200 epochs, got 90"),
+    ],
+)
+def test_rows_of_a_value_that_the_table_lacks_are_refused(table, asked, error, message):
+    with pytest.raises(error, match=message):
+        table.frame(**asked)
+
+
+def test_best_of_a_split_that_the_table_lacks_names_the_split(table):
+    with pytest.raises(UnknownNameError, match=r"unknown split 'test' .*; valid: x-test, ori-test"):
+        table.best("cifar100", "test")
+
+
 def test_a_cell_without_a_finite_accuracy_ranks_last():
     frame = pd.DataFrame({"index": [4, 5, 6], "accuracy": [90.0, math.nan, 80.0]}).assign(
         dataset="cifar10", split="ori-test", epochs=200, seed=777, recipe="topology"
@@ -150,6 +170,32 @@ def test_a_cell_without_a_finite_accuracy_ranks_last():
     assert math.isnan(table.accuracy(5, "cifar10"))
     with pytest.raises(InputError, match="row 2, column accuracy"):
         Table.from_frame(frame.drop(columns="recipe"))  # a missing value, not a diverged run
+
+
+def test_fractions_in_a_frame_are_refused_or_converted_on_request():
+    frame = synthetic_frame(0, cells=[0, 1], datasets=["cifar10"])
+    shares = frame.assign(accuracy=frame["accuracy"] / 100)
+    with pytest.raises(InputError, match=r"no accuracy is above 1, .* fractions=True\)$"):
+        Table.from_frame(shares)
+    table = Table.from_frame(shares, fractions=True)
+    assert table.accuracy(1) == pytest.approx(Table.from_frame(frame).accuracy(1))
+    renamed = shares.rename(columns={"accuracy": "acc"})
+    assert Table.from_frame(renamed, accuracy="acc", fractions=True).accuracy(1) > 1
+    with pytest.raises(InputError, match=r"are not fractions: .*fractions=True"):
+        Table.from_frame(frame, fractions=True)
+
+
+class _Foreign:
+    """A frame of another library, such as polars, which gives a frame of pandas."""
+
+    def __init__(self, frame: pd.DataFrame):
+        self.to_pandas = frame.copy
+
+
+@pytest.mark.parametrize("other", [_Foreign, pa.Table.from_pandas])
+def test_frames_of_other_libraries_are_converted(other):
+    frame = synthetic_frame(0, cells=[0, 1], datasets=["cifar10"])
+    assert Table.from_frame(other(frame)).seeds(1) == Table.from_frame(frame).seeds(1)
 
 
 def test_a_table_of_several_recipes_asks_which():
@@ -192,6 +238,11 @@ def test_curve_of_values_that_the_table_lacks_names_what_it_lacks(asked, told):
     assert list(table.curve(102).index) == [1, 2, 3, 4, 5]
     with pytest.raises(RebenchError, match=told):
         table.curve(*asked)
+
+
+def test_curves_of_a_cell_that_the_table_lacks_are_refused():
+    with pytest.raises(MissingDataError, match="mini has no value of cell 0 "):
+        open_table("mini@fixed").curves(0)
 
 
 def test_data_set_of_the_benchmark_in_another_spelling_is_refused_with_its_name():

@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 import pytest
+from generated_tables import synthetic_frame
 from made_records import make_record, make_run, write_records
 from simulated_tables import synthetic_table
 
@@ -21,7 +23,7 @@ from rebench.runs import Curve, RecipeSpec, Skeleton
 from rebench.search import search_table
 from rebench.search.reruns import rerun_tables
 from rebench.tables import Table, open_table
-from rebench.tables.whole_space import trained_cell_of, whole_space
+from rebench.tables.whole_space import trained_cell_of, trained_cells, whole_space
 
 DATASET = "cifar10-jpeg16"
 KEY = (DATASET, "ori-test", 2)
@@ -81,6 +83,12 @@ def test_the_same_cell_answers_or_else_the_first_equal_one(space):
     others = np.setdiff1d(members, [space.trained, space.equal])
     assert (answers[others] == min(space.trained, space.equal)).all()
     assert (np.delete(answers, members) == -1).all()
+
+
+def test_trained_cells_are_those_of_all_data_sets_together():
+    parts = [synthetic_frame(0, cells=[at], datasets=[name])
+             for at, name in ((3, "cifar10"), (5, "cifar100"))]  # fmt: skip
+    assert trained_cells(Table.from_frame(pd.concat(parts))).tolist() == [3, 5]
 
 
 def test_a_table_of_all_networks_answers_for_all_cells(complete, space):

@@ -17,7 +17,7 @@ from matplotlib.image import AxesImage
 from matplotlib.rcsetup import cycler
 
 from rebench.errors import InputError
-from rebench.printable import printable
+from rebench.printable import printable, without_formulas
 
 __all__ = [
     "COLOURS",
@@ -97,7 +97,7 @@ class Drawing(Figure):
                     # All formats use the first layout, because a layout takes as long as drawing.
                     self.set_layout_engine("none")
             if self.data is not None:
-                self.data.to_csv(table, index=False)
+                without_formulas(self.data).to_csv(table, index=False)
         finally:
             self.set_layout_engine(layout)
         return targets if self.data is None else [*targets, table]
