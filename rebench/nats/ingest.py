@@ -24,7 +24,6 @@ from cells import SPACE_SIZE
 from rebench.errors import InputError, RebenchError, StoreError, UnknownNameError, UnsafeFileError
 from rebench.machine import bounded_memory, cores
 from rebench.nats.files import LARGEST_BYTES, CellResults, file_index, read_results
-from rebench.nats.jahs import read_jahs
 from rebench.nats.nas_hpo_bench import read_nas_hpo_bench
 from rebench.tables.checks import check_values, one_a_run
 from rebench.tables.columns import BENCHMARK_COLUMNS, BENCHMARK_CURVES
@@ -39,7 +38,7 @@ __all__ = ["Ingested", "ingest", "ingest_surface", "ingested"]
 _PART_CELLS: Final = 64
 _FORMAT: Final = "2"
 _SHOWN_PROBLEMS: Final = 5
-_SURFACES: Final = {"nas-hpo-bench-ii": read_nas_hpo_bench, "jahs-bench-201": read_jahs}
+_SURFACES: Final = {"nas-hpo-bench-ii": read_nas_hpo_bench}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
