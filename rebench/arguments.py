@@ -1,26 +1,18 @@
 """Checks of arguments: a `checked` function refuses values that its annotations do not allow.
 
-Every call of a checked function is compared with its annotations. Numbers can have bounds:
-``Annotated[int, Between(0)]``. Cells and arrays are not checked here; the code that reads them
-raises its own errors.
+pydantic compares every call with the annotations. Numbers can have bounds:
+``Annotated[int, Between(0)]``. Cells, arrays and data frames are not checked here; the code that
+reads them raises its own errors.
 """
 
 from __future__ import annotations
 
 import functools
-import importlib
 import inspect
-import math
-import numbers
 import reprlib
-import types
-import typing
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final, TypeVar, cast
-
-import numpy as np
 
 from rebench.errors import InputError, UnknownNameError
 
@@ -28,37 +20,24 @@ __all__ = ["Between", "checked"]
 
 T = TypeVar("T", bound=Callable[..., Any])
 
-_KINDS: Final[Mapping[Any, tuple[Any, str]]] = {
-    bool: ((int, np.bool_), "True or False"),  # 0 and 1 too, as in calls of nats_bench
-    int: (numbers.Integral, "a whole number"),
-    float: (numbers.Real, "a number"),
-    str: (str, "a text"),
-    Path: (Path, "a Path"),
-    types.NoneType: (types.NoneType, "None"),
-}
+# Annotations with these words are left to the code that reads the value.
+_READ_ELSEWHERE: Final = ("Cell", "Floats", "Ints", "NDArray", "ArrayLike", "pd.")
 
 
 @dataclass(frozen=True, slots=True)
 class Between:
     """Least and greatest value of an annotated number."""
 
-    least: float
-    most: float = math.inf
+    least: int
+    most: int | None = None
 
-    def __str__(self) -> str:
-        if math.isinf(self.most):
-            return f"of at least {self.least:.10g}"
-        return f"from {self.least:.10g} to {self.most:.10g}"
-
-
-@dataclass(frozen=True, slots=True)
-class _Rule:
-    """Allowed values of an annotation, and their description in messages."""
-
-    said: str
-    allows: Callable[[Any], bool]
-    types: frozenset[type] = frozenset()
-    """Types with only allowed values: for most calls, a check of the type is enough."""
+    def __get_pydantic_core_schema__(self, kind: Any, handler: Callable[[Any], Any]) -> Any:
+        """Return pydantic's schema of the number with these bounds."""
+        schema = handler(kind)
+        schema["ge"] = self.least
+        if self.most is not None:
+            schema["le"] = self.most
+        return schema
 
 
 def checked(target: T) -> T:
@@ -74,101 +53,99 @@ def checked(target: T) -> T:
 
 
 def _checked(function: Callable[..., Any]) -> Callable[..., Any]:
-    parameters = inspect.signature(function).parameters
-    last = {parameter.kind: parameter.name for parameter in parameters.values()}
-    others = last.get(inspect.Parameter.VAR_POSITIONAL, "")
-    options = last.get(inspect.Parameter.VAR_KEYWORD, "")
-    names = [each.name for each in parameters.values() if each.kind is each.POSITIONAL_OR_KEYWORD]
-
-    rules: dict[str, _Rule | None] = {}
+    made: list[Callable[..., None]] = []
 
     @functools.wraps(function)
     def call(*given: Any, **named: Any) -> Any:
-        if not rules:  # at the first call: annotations may use names that are defined later
-            rules.update({name: _rule(_hint(function, name)) for name in parameters})
-        for name, value in zip(names, given, strict=False):
-            _hold(name, value, rules[name])
-        for value in given[len(names) :]:
-            _hold(others, value, rules.get(others))
-        for name, value in named.items():
-            if name not in rules and not options:
-                valid = parameters.keys() - {"self", "cls"}
-                called = function.__qualname__.removesuffix(".__init__")
-                raise UnknownNameError(f"argument of {called}", name, valid)
-            _hold(name, value, rules.get(name if name in rules else options))
+        from pydantic import ValidationError  # slow to import
+
+        if not made:  # at the first call: annotations may use names that are defined later
+            made.append(_validator(function))
+        plain: dict[Any, Any] = {name: _plain(value) for name, value in named.items()}
+        places = [_plain(value) for value in given]
+        try:
+            made[0](*places, **plain)
+        except ValidationError as error:
+            plain.update(enumerate(places))
+            raise _refusal(function, error.errors(include_url=False), plain) from None
         return function(*given, **named)
 
     return call
 
 
-def _hold(name: str, value: Any, rule: _Rule | None) -> None:
-    """Refuse a value that its rule does not allow."""
-    if rule is not None and type(value) not in rule.types and not rule.allows(value):
-        text = reprlib.repr(value)
-        got = f"a {type(value).__name__}" if "\n" in text else text  # such as a DataFrame
-        kinds = {type(each).__name__ for each in (value if isinstance(value, list) else [value])}
-        framed = "a Table" in rule.said and kinds & {"DataFrame", "Series"}
-        hint = "; rebench.Table.from_frame makes a Table of a DataFrame" if framed else ""
-        raise InputError(f"{name} must be {rule.said}, got {got}{hint}")
+def _validator(function: Callable[..., Any]) -> Callable[..., None]:
+    """Return a function that takes the same arguments and refuses wrong values."""
+    from pydantic import ConfigDict, validate_call
+
+    @functools.wraps(function)
+    def accept(*_given: Any, **_named: Any) -> None:
+        """Accept the values that pydantic has accepted."""
+
+    accept.__annotations__ = dict(function.__annotations__)
+    for name, hint in function.__annotations__.items():
+        if name == "return" or any(word in str(hint) for word in _READ_ELSEWHERE):
+            accept.__annotations__[name] = Any
+    config = ConfigDict(strict=True, arbitrary_types_allowed=True)
+    return validate_call(config=config)(accept)
 
 
-def _hint(function: Callable[..., Any], name: str) -> Any:
-    """Return the annotation of a parameter, or Any if its names exist for type checkers only."""
-    hint = str(function.__annotations__.get(name, "object"))
-    known = {"pd": importlib.import_module("pandas")} if "pd." in hint else {}
-    try:
-        return eval(hint, inspect.unwrap(function).__globals__, known)  # noqa: S307 - our own text
-    except (NameError, AttributeError, TypeError):
-        return Any
+def _plain(value: Any) -> Any:
+    """Return Python's numbers in place of numpy's, and a tuple in place of several values."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if type(value) in (list, tuple, set, frozenset, range):
+        return tuple(map(_plain, value))
+    return value
 
 
-def _rule(hint: Any) -> _Rule | None:
-    """Return the rule of an annotation; None if every value is allowed."""
-    origin, inner = typing.get_origin(hint), typing.get_args(hint)
-    if inspect.isclass(hint) and hint in _KINDS:
-        kind, said = _KINDS[hint]
-        return _Rule(
-            said,
-            lambda value: isinstance(value, kind) and type(value) is not bool,
-            frozenset((hint,)),
-        )
-    if origin is typing.Annotated:
-        return _bounded(inner[0], inner[1])
-    if origin in (typing.Union, types.UnionType):
-        rules = [rule for one in inner if (rule := _rule(one)) is not None]
-        if len(rules) < len(inner):
-            return None
-        said = " or ".join(rule.said for rule in rules)
-        plain = frozenset[type]().union(*(rule.types for rule in rules))
-        return _Rule(said, lambda value: any(rule.allows(value) for rule in rules), plain)
-    if origin is typing.Literal:
-        said = " or ".join(map(repr, inner))
-        return _Rule(said, lambda value: isinstance(value, str) and value in inner)
-    if origin is Callable:
-        return _Rule("a function", callable)
-    if inspect.isclass(origin) and issubclass(origin, Mapping):
-        return _Rule("a mapping", lambda value: isinstance(value, Mapping))
-    if inspect.isclass(origin) and issubclass(origin, Iterable) and len(inner) == 1:
-        return _several(_rule(inner[0]))
-    if inspect.isclass(hint) and hint.__module__.startswith(("rebench.", "pandas")):
-        said = f"a {hint.__name__}"
-        return _Rule(said, lambda value: isinstance(value, hint), frozenset((hint,)))
-    return None
+def _refusal(
+    function: Callable[..., Any], problems: Sequence[Mapping[str, Any]], values: Mapping[Any, Any]
+) -> InputError:
+    """Return the error for the first argument that pydantic refused.
 
+    Args:
+        function: the function that was called.
+        problems: pydantic's problems.
+        values: the arguments by their name or position.
+    """
+    from rebench.runs import rule_of
 
-def _bounded(kind: Any, bounds: Between) -> _Rule | None:
-    rule = _rule(kind)
-    if rule is None:
-        return None
-    allows, least, most = rule.allows, bounds.least, bounds.most
-    return _Rule(f"{rule.said} {bounds}", lambda value: allows(value) and least <= value <= most)
+    parameters = inspect.signature(function).parameters
+    called = function.__qualname__.removesuffix(".__init__")
+    valid = [known for known in parameters if known not in ("self", "cls")]
+    for problem in problems:
+        if problem["type"] == "unexpected_keyword_argument":
+            return UnknownNameError(f"argument of {called}", problem["loc"][0], valid)
+    place = problems[0]["loc"][0]
+    name = str(place)
+    if isinstance(place, int):
+        kinds_by_place = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
+        by_place = [each.name for each in parameters.values() if each.kind in kinds_by_place]
+        name = by_place[min(place, len(by_place) - 1)]
+    if problems[0]["type"].endswith(("_argument", "_argument_values")):
+        problem_words = problems[0]["msg"].lower()
+        return InputError(f"{called}: {problem_words} {name!r}; valid: {', '.join(valid)}")
 
-
-def _several(each: _Rule | None) -> _Rule:
-    def allows(value: Any) -> bool:
-        if isinstance(value, str | bytes) or not isinstance(value, Iterable):
-            return False
-        # An iterable that can be read only once is not read here.
-        return each is None or not isinstance(value, Collection) or all(map(each.allows, value))
-
-    return _Rule("a list" if each is None else f"a list, each {each.said}", allows)
+    # An annotation with several kinds has a problem for each. If a value is a list, as it should
+    # be, and one of its elements is wrong, only the problems of the element matter.
+    own = [problem for problem in problems if problem["loc"][0] == place]
+    inner = [problem for problem in own if problem["input"] is not values[place]]
+    shown = inner or own
+    kinds = []
+    for problem in shown:
+        kind = rule_of(problem).removeprefix("must be ")
+        if problem["type"] == "model_type":
+            kind = f"a {problem['ctx']['class_name']}"
+        kinds.append(kind)
+    if not inner and str(function.__annotations__.get(name)).endswith("| None"):
+        kinds.append("None")
+    # rule_of has the words of a sweep's file, where a mapping is called a table.
+    rule = " or ".join(dict.fromkeys(kinds)).replace("a table", "a mapping")
+    value = shown[0]["input"]
+    text = reprlib.repr(value)
+    if type(value).__name__ == "DataFrame":
+        text = "a DataFrame"
+        if "a Table" in kinds:
+            text += "; rebench.Table.from_frame makes a Table of a DataFrame"
+    where = f"each value of {name}" if inner else name
+    return InputError(f"{where} must be {rule}, got {text}")

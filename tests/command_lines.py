@@ -80,7 +80,7 @@ LINES = {
 SLOW = {
     "report": "table.parquet --draws 20 --force",
 }
-# One needs a server, which tests/nats/test_download.py has; the other needs the log of a job.
+# One downloads; the other needs the log of a job.
 ELSEWHERE = {"table fetch", "logs"}
 
 

@@ -58,35 +58,3 @@ def trained(cells, rate, difference=0.0, recipe="topology-lr"):
     rows = surface_table(0.1, cells, rates=(rate,), noise=0)
     accuracy = rows["accuracy"] + difference
     return rows.assign(recipe=recipe, rate=np.nan, learning_rate=rate, accuracy=accuracy)
-
-
-def sample_table(best_rates, cells, n, *, noise=1.0, bend=2.0, seed=0):
-    """Return random configurations of cells, each with another rate, as in JAHS-Bench-201.
-
-    Accuracy falls by `bend` times the squared octaves from the cell's best rate. Width and
-    augmentation increase it; weight decay has no effect.
-    """
-    rng = np.random.default_rng(seed)
-    which = rng.integers(len(cells), size=n)
-    rates = 2.0 ** rng.uniform(np.log2(1e-3), 0, n)
-    channels = rng.choice([4, 8, 16], n)
-    augmentation = rng.choice(["trivial", "standard"], n)
-    paths = compile_space().n_paths[cells][which]
-    best = np.broadcast_to(best_rates, len(cells))[which]
-    accuracy = 50 + 2 * paths + np.log2(channels) + (augmentation == "trivial")
-    accuracy = accuracy - bend * np.log2(rates / best) ** 2 + noise * rng.standard_normal(n)
-    return pd.DataFrame(
-        {
-            "index": np.asarray(cells)[which],
-            "dataset": "cifar10",
-            "split": "ori-test",
-            "epochs": 200,
-            "seed": 0,
-            "recipe": [f"fixed(lr={rate!r})" for rate in rates.tolist()],
-            "learning_rate": rates,
-            "accuracy": np.clip(accuracy, 0, 100),
-            "channels": channels,
-            "augmentation": augmentation,
-            "weight_decay": 10 ** rng.uniform(-5, -2, n),
-        }
-    )

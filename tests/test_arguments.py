@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -43,10 +43,6 @@ BUDGET = {"evaluations": 2}
         (lambda _: rebench.open("mini", recipe=3), "recipe must be a text or None, got 3"),
         (lambda _: tables.open_table(None), "name must be a text or a Path, got None"),
         (lambda _: rebench.collect(3), "run must be a text or a Path, got 3"),
-        (
-            lambda _: rebench.collect("x", set_aside="\n"),
-            r"set_aside must be True or False, got '\\n'",
-        ),
         (lambda _: rebench.status(3), "run must be a text or a Path, got 3"),
         (lambda _: rebench.submit(3), "spec must be a text or a Path, got 3"),
         (lambda _: read_spec(3), "path must be a text or a Path, got 3"),
@@ -57,10 +53,13 @@ BUDGET = {"evaluations": 2}
         (lambda _: rebench.submit("x.toml", clusters="local"), "unknown argument 'clusters'"),
         (lambda _: rebench.network(11, run=3), "run must be a text or a Path or None, got 3"),
         (lambda _: rebench.network(11, recipe=3), "spec must be a RecipeSpec or a text, got 3"),
-        (lambda _: rebench.compare(*COMPARED, top_percent=50), "top_percent must be a list, each"),
+        (
+            lambda _: rebench.compare(*COMPARED, top_percent=50),
+            "top_percent must be a list",
+        ),
         (lambda _: rebench.compare(*COMPARED, top_percent=[]), "top_percent must have one"),
-        (lambda _: rebench.compare(*COMPARED, draws=-1), r"draws must .* from 0 to 100000, got -1"),
-        (lambda _: rebench.compare(*COMPARED, draws=10**12), "draws must .* from 0 to 100000"),
+        (lambda _: rebench.compare(*COMPARED, draws=-1), "draws must be at least 0, got -1"),
+        (lambda _: rebench.compare(*COMPARED, draws=10**12), "draws must be at most 100000, got"),
         (lambda _: rebench.compare(*COMPARED, seed=-1), "seed must .* at least 0, got -1"),
         (
             lambda _: rebench.compare(*COMPARED, by="x"),
@@ -73,7 +72,7 @@ BUDGET = {"evaluations": 2}
         ),
         (lambda t: t.best(3), "dataset must be a text or None, got 3"),
         (lambda t: t.best(top=-1), "top must .* at least 1, got -1"),
-        (lambda t: t.best(mflops="9"), "mflops must be a number or None, got '9'"),
+        (lambda t: t.best(mflops="9"), "mflops must be a number, got '9'"),
         (lambda t: t.accuracy(11, epochs="200"), f"epochs {A_WHOLE_NUMBER} or None, got '200'"),
         (lambda t: t.means(split=3), "split must be a text or None, got 3"),
         (lambda t: t.frame(dataset=3), "dataset must be a text or None, got 3"),
@@ -84,10 +83,10 @@ BUDGET = {"evaluations": 2}
         ),
         (
             lambda t: search.compare([t, t.frame()]),
-            r"got \[.*\]; rebench.Table.from_frame makes a Table of a DataFrame$",
+            "each value of tables must be .* a Table .*, got a DataFrame; rebench.Table.from_frame",
         ),
         (lambda _: tables.write_table("x", 3, name="x", origin="given"), "path must be a Path"),
-        (lambda t: search.compare(t, "rea"), "algorithms must be a list, each a text, got 'rea'"),
+        (lambda t: search.compare(t, "rea"), "algorithms must be a list, got 'rea'"),
         (lambda t: search.compare(t, budget=3), "budget must be a Budget or None, got 3"),
         (lambda t: search.compare(t, repeats=0), "repeats must .* at least 1, got 0"),
         (lambda t: search.compare(t, reruns=-1), "reruns must .* at least 0, got -1"),
@@ -98,11 +97,11 @@ BUDGET = {"evaluations": 2}
         (lambda _: search.SearchSpace.of(index=3), "'index' of SearchSpace.of; valid: indices$"),
         (lambda _: search.Budget(seconds=float("nan")), "budget must be positive, got nan"),
         (lambda _: search.search_table(3, "cifar10"), "table must be .* a Table or .*, got 3"),
-        (lambda t: search.search_table(t, "cifar10", epochs=12), "epochs must be a list, each"),
+        (lambda t: search.search_table(t, "cifar10", epochs=12), "epochs must be a list or None"),
         (lambda _: search.describe(3), "name must be a text, got 3"),
         (lambda _: search.replay(3, 3, 3), "algorithm must be a text, got 3"),
         (lambda _: search.rate_proxies(3), "table must be .* a Table or .*, got 3"),
-        (lambda _: search.SearchSpace.of(3), f"indices must be a list, each {A_WHOLE_NUMBER[8:]}"),
+        (lambda _: search.SearchSpace.of(3), "indices must be a list, got 3"),
         (lambda _: search.Fidelity(epochs="1", accuracy=[]), f"epochs {A_WHOLE_NUMBER}, got '1'"),
         (lambda _: nats.ReBench(3), "published must be a Table or a text or a Path or None, got 3"),
         (lambda _: nats.Choice(published="surface"), "published must be a Table or None"),
@@ -138,15 +137,14 @@ def test_a_wrong_argument_is_named_with_what_is_accepted(table, call, message):
         (lambda api: api.get_more_info(11, "digits"), "digits", "12"),
         (lambda api: api.get_more_info(11, "digits", hp=200), "digits", 200),
         (lambda api: api.get_cost_info(11, "digits", hp="200"), "digits", "200"),
-        (lambda api: api.find_best("cifar10", "ori-test"), "cifar10", "12"),
         (lambda api: api.simulate_train_eval(11, "cifar100", hp="200"), "cifar100", "200"),
         (lambda api: api.source_of(11, "cifar10", "drop"), "cifar10", "drop"),
-        (lambda api: api.statistics("cifar10", 12), "cifar10", "12"),
+        (lambda api: api.statistics("cifar100", 12), "cifar100", "12"),
     ],
 )
 def test_the_drop_in_names_its_data_sets(table, ask, dataset, hp):
     """`nats_bench` raises a KeyError without a text; `ReBench` adds what the table has."""
-    message = f"for dataset {dataset!r} with hp {hp!r}; there are cifar10 with hp 200"
+    message = f"for dataset {dataset!r} with hp {hp!r}; there are cifar10 with hp 12, 200"
     with pytest.raises(KeyError, match=message):
         ask(rebench.ReBench(table))
 
@@ -168,14 +166,13 @@ def asked(
     count: Annotated[int, Between(1, 9)],
     share: float = 0.5,
     *others: int,
-    words: Collection[str] = (),
+    words: Sequence[str] = (),
     kind: Literal["a", "b"] = "a",
     where: str | Path | None = None,
     told: Callable[[int], None] | None = None,
     pairs: Mapping[str, int] | None = None,
-    unknown: Nowhere | int = 0,  # noqa: F821 - as what only type checkers import
-    rows: Sequence[Sequence[float]] = (),
     flag: bool = False,
+    rows: Sequence[Sequence[float]] = (),
     **more: float,
 ) -> int:
     return count + len(others) + len(more)
@@ -184,34 +181,45 @@ def asked(
 def test_checked_accepts_values_of_the_annotations():
     assert asked(3) == 3
     assert asked(count=9, share=1) == 9
+    assert asked(np.int16(3), np.float32(0.5), flag=np.bool_(True), rows=np.ones((2, 2))) == 3
     assert asked(1, 0.5, 2, 3, a=1.5, b=2) == 5
     assert asked(1, words=["x"], kind="b", where=Path(), told=print, pairs={"x": 1}) == 1
-    assert asked(1, unknown="anything", rows=[[1, 2.5], (3,)]) == 1
-    assert asked(1, flag=True) == asked(1, flag=np.False_) == asked(1, flag=0) == 1
+    assert asked(1, rows=[[1, 2.5], (3,)]) == 1
 
 
 @pytest.mark.parametrize(
     ("given", "named", "message"),
     [
-        ((0,), {}, "count must be a whole number from 1 to 9, got 0"),
-        ((10,), {}, "count must be a whole number from 1 to 9, got 10"),
-        ((True,), {}, "count must be a whole number from 1 to 9, got True"),
-        ((2.0,), {}, "count must be a whole number from 1 to 9, got 2.0"),
+        ((0,), {}, "count must be at least 1, got 0"),
+        ((10,), {}, "count must be at most 9, got 10"),
+        ((True,), {}, "count must be a whole number, got True"),
+        ((2.0,), {}, "count must be a whole number, got 2.0"),
         ((1, "x"), {}, "share must be a number, got 'x'"),
         ((1, 1.0, 2, "x"), {}, "others must be a whole number, got 'x'"),
         ((1,), {"a": "x"}, "a must be a number, got 'x'"),
-        ((1,), {"words": "x"}, "words must be a list, each a text, got 'x'"),
-        ((1,), {"words": [1]}, r"words must be a list, each a text, got \[1\]"),
+        ((1,), {"words": "x"}, "words must be a list, got 'x'"),
+        ((1,), {"words": [1]}, "each value of words must be a text, got 1"),
         ((1,), {"kind": "c"}, "kind must be 'a' or 'b', got 'c'"),
-        ((1,), {"kind": ["a"]}, r"kind must be 'a' or 'b', got \['a'\]"),
+        ((1,), {"kind": ["a"]}, r"kind must be 'a' or 'b', got \('a',\)"),
         ((1,), {"where": 1}, "where must be a text or a Path or None, got 1"),
+        ((1,), {"flag": "no"}, "flag must be true or false, got 'no'"),
         ((1,), {"told": 1}, "told must be a function or None, got 1"),
-        ((1,), {"pairs": [1]}, r"pairs must be a mapping or None, got \[1\]"),
-        ((1,), {"flag": "\n"}, r"flag must be True or False, got '\\n'"),
-        ((1,), {"flag": None}, "flag must be True or False, got None"),
-        ((1,), {"rows": [["x"]]}, r"rows must be a list, each a list, each a number, got \[\['x'"),
+        ((1,), {"pairs": [1]}, r"pairs must be a mapping or None, got \(1,\)"),
+        ((1,), {"rows": [["x"]]}, "each value of rows must be a number, got 'x'"),
     ],
 )
 def test_checked_refuses_other_values_by_name(given, named, message):
+    with pytest.raises(InputError, match=f"^{message}"):
+        asked(*given, **named)
+
+
+@pytest.mark.parametrize(
+    ("given", "named", "message"),
+    [
+        ((), {}, "asked: missing required argument 'count'; valid: count, share, others, words"),
+        ((1,), {"count": 1}, "asked: got multiple values for argument 'count'; valid: count"),
+    ],
+)
+def test_checked_names_the_function_and_its_arguments(given, named, message):
     with pytest.raises(InputError, match=f"^{message}"):
         asked(*given, **named)

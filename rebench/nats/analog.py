@@ -1,7 +1,7 @@
 """AnalogNAS-Bench: all cells re-trained on CIFAR-10, and tested with quantisation, noise and drift.
 
 arXiv:2506.18495. Its package contains a pickled dict whose keys are tuples of six operations. The
-edges are sorted by source and the operations numbered as in JAHS-Bench-201 (`rebench.nats.jahs`).
+edges are sorted by source and the operations numbered as in JAHS-Bench-201 (Bansal et al., 2022).
 This order is inferred: with this order, tau-b between the baseline and the published CIFAR-10 means
 is 0.926; with the order of architecture strings it is 0.571.
 """
@@ -15,14 +15,13 @@ from typing import Any, Final
 import pandas as pd
 
 from cells import Cell
-from cells.ops import EDGES
+from cells.ops import AVG_POOL, CONV_1X1, CONV_3X3, EDGES, NONE, SKIP
 from rebench.data.safe_pickle import load_pickle, shown
 from rebench.errors import StoreError, UnsafeFileError
 from rebench.extensions import entries
 from rebench.machine import bounded_memory
 from rebench.nats.catalogue import fetchable
 from rebench.nats.ingest import Ingested, ingested
-from rebench.nats.jahs import EDGES_BY_SOURCE, OPERATIONS
 from rebench.nats.wheels import Wheel, wheel_file
 from rebench.tables.checks import check_values
 from rebench.tables.columns import unknown_seed
@@ -39,6 +38,10 @@ _LARGEST_BYTES: Final = 16 * 2**20
 _MOST_MEMORY: Final = 2 * 2**30
 _MODULE: Final = "analognasbench.data"
 _CLASSES: Final = ((_MODULE, "Architecture"), (_MODULE, "DriftMeasurement"))
+
+# (target, source) of the six operations of a key, and the operations 0 to 4.
+_EDGES_BY_SOURCE: Final = ((1, 0), (2, 0), (3, 0), (2, 1), (3, 1), (3, 2))
+_OPERATIONS: Final = (SKIP, NONE, CONV_3X3, CONV_1X1, AVG_POOL)
 
 _TRAININGS: Final = ("baseline", "ptq", "qat", "noisy", "analog")
 _DRIFTS: Final = tuple(
@@ -108,11 +111,13 @@ def read_analog(data: bytes, what: str) -> pd.DataFrame:
 
 
 def _index(key: Any, what: str) -> int:
-    # The reader of pickles takes no other tuples of six as keys than six operations.
-    if type(key) is not tuple or len(key) != len(EDGES_BY_SOURCE):
+    is_cell = type(key) is tuple and len(key) == len(_EDGES_BY_SOURCE)
+    if not is_cell or any(
+        type(part) is not int or part not in range(len(_OPERATIONS)) for part in key
+    ):
         raise UnsafeFileError(f"{what}: expected six operations from 0 to 4, got {shown(key)}")
     op10, op20, op21, op30, op31, op32 = (
-        OPERATIONS[key[EDGES_BY_SOURCE.index(edge)]] for edge in EDGES
+        _OPERATIONS[key[_EDGES_BY_SOURCE.index(edge)]] for edge in EDGES
     )
     return Cell((op10, op20, op21, op30, op31, op32)).index
 

@@ -1,4 +1,4 @@
-"""Published benchmarks of others: authors, files, and how to get them."""
+"""Published benchmarks of others: authors, and how to get their files."""
 
 from __future__ import annotations
 
@@ -14,28 +14,19 @@ __all__ = ["PUBLISHED", "SURFACES", "Published", "fetchable"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """A benchmark of others: its authors, and a file that a program can fetch, if there is one.
+    """A benchmark of others: its authors, and how to get its files.
 
     Attributes:
-        url: address of the file.
-        largest_bytes: largest size of the file.
-        by_hand: instructions for people, if a program cannot fetch the file.
+        by_hand: instructions for people, if a program cannot fetch the files.
         wheel: the pinned wheel of the package index that contains the benchmark, if there is one.
         is_surface: whether the benchmark has accuracies at many learning rates.
     """
 
     cite: str
     licence: str
-    url: str = ""
-    largest_bytes: int = 0
     by_hand: str = ""
     is_surface: bool = False
     wheel: Wheel | None = None
-
-    @property
-    def file(self) -> str:
-        """Name of the file."""
-        return self.url.rpartition("/")[2]
 
 
 def _published(*, wheel: dict[str, str] | None = None, **entry: Any) -> Published:
@@ -49,9 +40,9 @@ SURFACES: Final = tuple(name for name, known in PUBLISHED.items() if known.is_su
 
 
 def fetchable(name: str) -> Published:
-    """Return a published benchmark that a program can fetch; else the error gives instructions."""
+    """Return a published benchmark with a wheel; without one, the error gives instructions."""
     if name not in PUBLISHED:
         raise UnknownNameError("published benchmark", name, PUBLISHED)
-    if not PUBLISHED[name].url and PUBLISHED[name].wheel is None:
+    if PUBLISHED[name].wheel is None:
         raise MissingDataError(f"{name} cannot be fetched by a program: {PUBLISHED[name].by_hand}")
     return PUBLISHED[name]

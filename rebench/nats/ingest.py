@@ -25,7 +25,6 @@ from cells import SPACE_SIZE
 from rebench.errors import InputError, RebenchError, StoreError, UnknownNameError, UnsafeFileError
 from rebench.machine import bounded_memory, cores
 from rebench.nats.files import LARGEST_BYTES, CellResults, file_index, read_results
-from rebench.nats.jahs import read_jahs
 from rebench.nats.nas_hpo_bench import read_nas_hpo_bench
 from rebench.tables.checks import check_values, one_a_run
 from rebench.tables.columns import BENCHMARK_COLUMNS, BENCHMARK_CURVES
@@ -42,7 +41,7 @@ _FORMAT: Final = "2"
 # Names of finished and of interrupted parts.
 _PART_FILE: Final = re.compile(r"\.?[0-9a-f]{64}\.(curves\.)?parquet(\..*)?")
 _SHOWN_PROBLEMS: Final = 5
-_SURFACES: Final = {"nas-hpo-bench-ii": read_nas_hpo_bench, "jahs-bench-201": read_jahs}
+_SURFACES: Final = {"nas-hpo-bench-ii": read_nas_hpo_bench}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

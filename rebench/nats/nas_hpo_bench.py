@@ -21,7 +21,7 @@ from cells.ops import AVG_POOL, CONV_3X3, NONE, SKIP
 from rebench.data.safe_pickle import load_pickle, shown
 from rebench.errors import MissingDataError, UnsafeFileError
 from rebench.machine import bounded_memory
-from rebench.nats.surface_rows import surface_rows
+from rebench.runs import RecipeSpec
 from rebench.tables.checks import check_column
 from rebench.tables.columns import RULES
 
@@ -56,16 +56,25 @@ def read_nas_hpo_bench(folder: Path) -> pd.DataFrame:
         "valid": runs["total_trainval_time"] - runs["total_train_time"],
         "test": runs["total_test_time"],
     }
-    return surface_rows(
-        runs[["index", "trained_as", *_SETTING]].assign(
-            dataset="cifar10", train_split="cifar10-valid", epochs=_EPOCHS, weight_decay=5e-4,
-            channels=16, cells_per_stage=5,
-        ),
-        {
-            split: {"accuracy": runs[f"{name}_acc_{_EPOCHS - 1}"], "seconds": seconds[name]}
-            for name, split in _SPLITS.items()
-        },
-    )  # fmt: skip
+    archs = {index: str(Cell.from_index(index)) for index in cells}
+    labels = {}
+    for rate in set(runs["learning_rate"]):
+        labels[rate] = RecipeSpec(name="fixed", parameters={"lr": rate}).label
+    settings = runs[["index", "trained_as", *_SETTING]].assign(
+        dataset="cifar10",
+        train_split="cifar10-valid",
+        epochs=_EPOCHS,
+        weight_decay=5e-4,
+        channels=16,
+        cells_per_stage=5,
+        arch=runs["index"].map(archs),
+        recipe=runs["learning_rate"].map(labels),
+    )
+    parts = []
+    for name, split in _SPLITS.items():
+        accuracy = runs[f"{name}_acc_{_EPOCHS - 1}"]
+        parts.append(settings.assign(split=split, accuracy=accuracy, seconds=seconds[name]))
+    return pd.concat(parts, ignore_index=True)
 
 
 def _read_cells(folder: Path) -> dict[int, str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import operator
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -45,7 +46,10 @@ class SearchSpace:
     @checked
     def of(cls, indices: Iterable[int]) -> SearchSpace:
         """Return the space restricted to the cells with these benchmark indices."""
-        unique = np.unique(np.fromiter(indices, dtype=np.int64))
+        try:
+            unique = np.unique(np.fromiter(map(operator.index, indices), dtype=np.int64))
+        except TypeError as error:
+            raise InputError(f"indices must be a list of whole numbers: {error}") from error
         if not unique.size:
             raise InputError("a search space needs at least one cell, got none")
         if unique[0] < 0 or unique[-1] >= SPACE_SIZE:

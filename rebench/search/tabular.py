@@ -162,7 +162,7 @@ class SearchTable:
     @checked
     def restrict(self, indices: Iterable[int]) -> SearchTable:
         """Return the table restricted to the cells with these benchmark indices."""
-        wanted = np.fromiter(indices, dtype=np.int64)
+        wanted = SearchSpace.of(indices).indices
         rows = np.flatnonzero(np.isin(self.space.indices, wanted))
         if not rows.size:
             raise InputError(f"table {self.name!r} has none of the {len(wanted)} cells asked for")
@@ -198,7 +198,7 @@ def search_table(
     signal: Opened | None = None,
     times: Opened | None = None,
     validation: bool = True,
-    epochs: Collection[int] | None = None,
+    epochs: Sequence[int] | None = None,
     curve: bool = False,
 ) -> SearchTable:
     """Return the table that algorithms search: signals, costs and final accuracies of cells.
@@ -283,7 +283,7 @@ def search_tables(
     on_test: bool = False,
     signal: Opened | None = None,
     times: Opened | None = None,
-    epochs: Collection[int] | None = None,
+    epochs: Sequence[int] | None = None,
     curve: bool = False,
 ) -> list[SearchTable]:
     """Return one table to search, or two with the same signal, restricted to their common cells.

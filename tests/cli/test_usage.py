@@ -20,7 +20,7 @@ from rebench.cli import main
 from rebench.errors import InputError, MissingDataError
 from rebench.version import version
 
-JAHS = "jahs-bench-201"
+SURFACE = "nas-hpo-bench-ii"
 
 
 @pytest.mark.parametrize(
@@ -110,10 +110,10 @@ JAHS = "jahs-bench-201"
         ("table ingest a", "missing option '--out'"),
         ("table ingest b --surface nas --out c.parquet", "nas-hpo-bench-ii"),
         (
-            f"table ingest b --surface {JAHS} --out c.parquet --epochs 12",
+            f"table ingest b --surface {SURFACE} --out c.parquet --epochs 12",
             "are for a CSV or Parquet",
         ),
-        (f"table ingest b --surface {JAHS} --out c.parquet --no-curves", "are for NATS-Bench's"),
+        (f"table ingest b --surface {SURFACE} --out c.parquet --no-curves", "are for NATS-Bench's"),
         ("export table mini --out x.txt", "must end in .csv or .parquet, got"),
         ("export curves mini --out x.parquet", "--out must end in .csv, got"),
         ("train 11 --longer 2", "--longer needs the folder of the stored networks"),

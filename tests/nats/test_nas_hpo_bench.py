@@ -136,7 +136,7 @@ WRONG = {
     "endless rate": (_with_key(HASH, float("inf"), 256, 1), "got inf"),
     "rate that is text": (_with_key(HASH, "much", 256, 1), "got 'much'"),
     "seed below -4": (_with_key(HASH, 0.1, 256, -5), "seed: must be .* got -5"),
-    "seed that is true": (_with_key(HASH, 0.1, 256, True), "damaged pickle"),
+    "seed that is true": (_with_key(HASH, 0.1, 256, True), "expected a number, got True"),
     "key of three": (_with_key(HASH, 0.1, 256), "got a tuple"),
     "other runs": ({**BENCH, "test_acc_11": _renamed("test_acc_11", "x", 1)}, "other runs than"),
     "fewer runs": ({**BENCH, "test_acc_11": {FIRST: 1.0}}, "other runs than train_acc_11"),
@@ -184,7 +184,7 @@ def test_run_that_diverged_stays_a_run_without_a_number(tmp_path: Path):
 
 
 def test_what_is_missing_or_misspelt_is_named(folder: Path, tmp_path: Path):
-    with pytest.raises(UnknownNameError, match="nas-hpo-bench-ii, jahs-bench-201"):
+    with pytest.raises(UnknownNameError, match=r"valid: nas-hpo-bench-ii$"):
         ingest("nas-hpo-bench-2", folder, tmp_path / "out.parquet")
     with pytest.raises(MissingDataError, match=r"no cellinfo\.pkl"):
         ingest("nas-hpo-bench-ii", tmp_path, tmp_path / "out.parquet")

@@ -217,5 +217,5 @@ def test_progress_is_told_after_each_run():
 
 
 def test_no_repeats_are_refused():
-    with pytest.raises(InputError, match="repeats must be a whole number of at least 1, got 0"):
+    with pytest.raises(InputError, match="repeats must be at least 1, got 0"):
         run_all(smooth_table(), repeats=0)

@@ -30,7 +30,6 @@ WRONG: dict[str, list[object]] = {name: [-5, np.inf, "much", True] for name in N
     "split": ["test", "", None],
     "recipe": ["", " nb201"],
     "status": ["failed"],
-    "augmentation": ["strong"],
     "arch": ["|none~0|", str(Cell.from_index(9))],
 }  # fmt: skip
 # The first values outside of the valid numbers.
@@ -50,7 +49,7 @@ def rows() -> pd.DataFrame:
         for column in COLUMNS
         if column.name not in frame
     }
-    extra |= {"recipe": "nb201", "status": "done", "augmentation": "standard", "trained_as": 3}
+    extra |= {"recipe": "nb201", "status": "done", "trained_as": 3}
     extra |= {"arch": [str(Cell.from_index(index)) for index in frame["index"]]}
     return frame.assign(**extra)
 
