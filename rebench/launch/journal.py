@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final
 
-from pydantic import AliasChoices, ConfigDict, Field, RootModel, model_validator
+from pydantic import AliasChoices, ConfigDict, Field, RootModel
 
 from rebench.errors import ClusterError, StoreError
 from rebench.launch.liveness import submitter_lives
@@ -69,8 +69,6 @@ class Chunk(Plain):
 
     name: str
     """The name of its jobs in the queue. It ends with the number of the chunk."""
-    type_name: str = ""
-    """The type of device; empty for a sweep without types."""
     jobs: tuple[JobSpec, ...]
 
     @property
@@ -113,19 +111,7 @@ class Intent(Kept):
     nodes_judged_from: Annotated[
         int, Field(validation_alias=AliasChoices("nodes_judged_from", "forgiven"))
     ] = 0
-    # Factor on the memory in the sweep; above 1 after jobs that ran out of memory.
-    memory_factor: Annotated[float, Field(ge=1, le=10)] = 1.0
     chunks: tuple[Chunk, ...]
-
-    @model_validator(mode="after")
-    def _of_known_types(self) -> Intent:
-        if unknown := {chunk.type_name for chunk in self.chunks} - {"", *self.options.types}:
-            raise ValueError(f"chunks are of types that the options lack: {unknown}")
-        return self
-
-    def options_of(self, chunk: Chunk) -> SlurmOptions:
-        """Return the options of the jobs of a chunk."""
-        return self.options.of(chunk.type_name)
 
 
 @dataclass(frozen=True, slots=True)

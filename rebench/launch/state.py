@@ -149,15 +149,14 @@ def _jobs_of_submission(one: Submission, intent: Intent, tell: Tell) -> list[Job
     astray = intent.run is not None and not _is_same(intent.run, one.run)
     for number, chunk in enumerate(intent.chunks):
         sent = one.sent(number, tell, tasks=len(chunk.jobs))
-        clusters = intent.options_of(chunk).clusters or ""
         jobs += [
             JobView(
                 submission=one.number,
                 cluster=intent.cluster,
-                clusters=clusters,
+                clusters=intent.options.clusters or "",
                 name=chunk.name,
                 task=task,
-                type_name=chunk.type_name,
+                partition=intent.options.partition or "",
                 job=sent.jobs[task] if sent else "",
                 process=sent.process if sent else None,
                 trials=spec.trials,
@@ -185,7 +184,7 @@ def array_of(submission: Submission, intent: Intent, number: int) -> Array:
     return Array(
         submission=submission,
         chunk=chunk,
-        options=intent.options_of(chunk),
+        options=intent.options,
         tasks=[Task(run, submission.number, number, task) for task in range(len(chunk.jobs))],
     )
 

@@ -42,8 +42,6 @@ class TrialStatus:
 
     trial_id: str
     state: TrialState
-    type_name: str = ""
-    """Type of device; empty in a sweep without types."""
     job: str = ""
     reason: str = ""
     """Why the trial failed, was lost or waits."""
@@ -103,14 +101,13 @@ def _status(run: Path, finished: FinishedTrials | None = None) -> Status:
     warnings: list[str] = []
     state = read_state(opened, warnings.append, by_files=True, finished=finished)
     warnings += opened.troubles()
-    types = {one: job.type_name for job in state.jobs if job.type_name for one in job.trials}
     training = {(one.holder.job, key): one for one in state.reports for key in one.trials}
     # If a job has several processes, the note of the first one (by name) says how the job ended.
     notes = {report.holder.job: report.note for report in reversed(state.reports) if report.note}
     trials = {}
     for trial_id in opened.ids(warnings.append):
         job = state.latest.get(trial_id)
-        told = functools.partial(TrialStatus, trial_id=trial_id, type_name=types.get(trial_id, ""))
+        told = functools.partial(TrialStatus, trial_id=trial_id)
         if trial_id in state.done:
             diverged = state.done[trial_id].status == "diverged"
             trials[trial_id] = told(state="diverged" if diverged else "done")

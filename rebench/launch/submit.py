@@ -44,9 +44,8 @@ _NO_ROOM: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preview:
-    """Preview of the jobs for one type of device."""
+    """Preview of the jobs of a dry run."""
 
-    type_name: str
     trials: int
     jobs: int
     arrays: int
@@ -81,8 +80,8 @@ class Submitted:
     """Number of trials that failed in this process (cluster debug)."""
     adopted: int = 0
     """Number of jobs that an earlier submission sent and did not record."""
-    previews: tuple[Preview, ...] = ()
-    """The jobs of a dry run, for each type of device."""
+    preview: Preview | None = None
+    """The jobs of a dry run; None if it has no job."""
 
 
 @checked
@@ -94,6 +93,7 @@ def submit(
     settings: Mapping[str, Any] | None = None,
     past: str | Path | None = None,
     data_root: str | Path | None = None,
+    trials: Annotated[int, Between(1)] | None = None,
     trials_per_job: Annotated[int, Between(1)] | None = None,
     retry_failed: bool = False,
     trust_folder: bool = False,
@@ -113,13 +113,14 @@ def submit(
         settings: values that replace those of the file: ``{"slurm.partition": "gpu"}``.
         past: a run from whose records the times are estimated; by default this run.
         data_root: the folder of the data sets.
+        trials: the maximum number of trials to submit; by default all.
         trials_per_job: the number of trials of a job; by default, as the estimated times suggest.
         retry_failed: whether to submit failed trials too.
         trust_folder: whether to accept the stored sweep of a run that others could have written.
         accept_change: whether to continue a run with a sweep that has changed.
         preflight: whether to check data, time limit, memory and GPU first, and to leave out nodes
             on which jobs failed.
-        dry_run: whether to return previews only, and submit nothing.
+        dry_run: whether to return a preview only, and submit nothing.
         tell: receives one line about each thing that the user should know.
         confirm: receives the device hours before anything is submitted; it may raise.
 
@@ -135,13 +136,14 @@ def submit(
         cluster=cluster or "slurm",
         past=None if past is None else Path(past),
         data_root=None if data_root is None else str(data_root),
+        trials=trials,
         trials_per_job=trials_per_job,
         retry_failed=retry_failed,
         accept_change=accept_change,
         preflight=preflight,
     )
     if path.is_dir():
-        sweep, trials, last = _stored(folder, settings or {}, trust_folder=trust_folder)
+        sweep, listed, last = _stored(folder, settings or {}, trust_folder=trust_folder)
         order = replace(
             order,
             cluster=cluster or last.cluster,
@@ -150,13 +152,8 @@ def submit(
         )
     else:
         sweep = with_settings(read_spec(path), settings or {})
-        trials = expand_spec(sweep).trials
-    sending = _Sending(folder, sweep, trials, order, cluster_of(order.cluster), tell)
-    for key in sweep.slurm.overridden(settings or {}) if sending.cluster.has_queue else ():
-        tell(
-            f"--set {key} changes nothing: every type of [slurm.types] has its own value; set"
-            f" {key.replace('slurm.', 'slurm.types.NAME.')}"
-        )
+        listed = expand_spec(sweep).trials
+    sending = _Sending(folder, sweep, listed, order, cluster_of(order.cluster), tell)
     return sending.rehearse() if dry_run else sending.send(confirm)
 
 
@@ -181,7 +178,7 @@ class _Sending:
             state = read_state(run, self.tell)
             adopted = adopt_jobs(run, state.jobs, self.tell)
             decision = self._decide(mine, run.job_prefix, state, limits)
-            confirm(sum(decision.hours.values()))
+            confirm(decision.hours)
             # A submission that was refused or declined leaves the stored sweep as it is.
             run.write_sweep(self.spec, self.trials)
             recipes = {trial.recipe.name for trial in self.trials}
@@ -191,8 +188,7 @@ class _Sending:
             commit, dirty = source_commit(*own)
             known = {"code": code, "commit": commit, "dirty": dirty, "run": run.folder}
             # The finished trials of a stack keep their checkpoints until the stack is finished.
-            wanted = {one.trial_id for group in decision.groups for one in group}
-            run.remove_leftovers(state.done.keys() - state.held.keys() - wanted)
+            run.remove_leftovers(state.done.keys() - state.held.keys() - decision.unfinished)
             intent = decision.intent.model_copy(update=known)
             mine.write_intent(intent)
             live = any(job.live and job.cluster == self.order.cluster for job in state.jobs)
@@ -221,11 +217,11 @@ class _Sending:
         number, refusal = 0, ""
         while number < len(intent.chunks):
             chunk = intent.chunks[number]
-            throttle = decision.throttles[chunk.type_name]
             array = array_of(mine, intent, number)
+            array = replace(array, after=decision.throttle.before(len(array.tasks)))
             mine.touch()
             try:
-                sent = self.cluster.submit(replace(array, after=throttle.before(len(array.tasks))))
+                sent = self.cluster.submit(array)
             except RebenchError as error:
                 fewer = smaller(intent, number) if isinstance(error, TooManyJobsError) else None
                 if fewer is None or not (fewer.chunks or live):
@@ -242,7 +238,7 @@ class _Sending:
                 intent, refusal = fewer, f"SLURM takes no more jobs now ({error})"
                 continue
             mine.write_sent(number, sent)
-            throttle.sent(sent.jobs[0].partition("_")[0], len(array.tasks))
+            decision.throttle.sent(sent.jobs[0].partition("_")[0], len(array.tasks))
             jobs += sent.jobs
             trials.update(chunk.trials)
             number += 1
@@ -263,28 +259,22 @@ class _Sending:
         prefix = run.job_prefix if run else "rebench-dry-run-"
         decision = self._decide(mine, prefix, state, limits, rehearsal=True)
         chunks = decision.intent.chunks
-        previews = [
-            self._preview(mine, decision, name)
-            for name in dict.fromkeys(chunk.type_name for chunk in chunks)
-        ]
         trials = {key for chunk in chunks for key in chunk.trials}
-        return replace(self._summary(state, decision, trials), previews=tuple(previews))
-
-    def _preview(self, mine: Submission, decision: Decision, type_name: str) -> Preview:
-        """Return the preview of the jobs for one type of device."""
-        own = [one for one in decision.intent.chunks if one.type_name == type_name]
-        first = array_of(mine, decision.intent, decision.intent.chunks.index(own[0]))
-        after = decision.throttles[type_name].before(len(first.tasks))
-        return Preview(
-            type_name=type_name,
-            trials=len(decision.pending & {key for chunk in own for key in chunk.trials}),
-            jobs=sum(len(chunk.jobs) for chunk in own),
-            arrays=len(own),
-            device_hours=decision.hours[type_name],
+        told = self._summary(state, decision, trials)
+        if not chunks:
+            return told
+        first = array_of(mine, decision.intent, 0)
+        after = decision.throttle.before(len(first.tasks))
+        preview = Preview(
+            trials=told.sent,
+            jobs=sum(len(chunk.jobs) for chunk in chunks),
+            arrays=len(chunks),
+            device_hours=decision.hours,
             times_from=decision.times_from,
             data_root=self.order.data_root,
             script=self.cluster.script(replace(first, after=after)),
         )
+        return replace(told, preview=preview)
 
     def _decide(
         self,

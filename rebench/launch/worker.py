@@ -117,7 +117,7 @@ class _Worker:
         chunk = self._intent.chunks[number]
         # The name of a job contains that of the run, so a damaged run.json is no problem.
         self._run = Run(folder, chunk.name.removeprefix("rebench-").rpartition("-")[0])
-        self._options = self._intent.options_of(chunk)
+        self._options = self._intent.options
         own = set(chunk.jobs[task].trials)
         trials = self._run.trials(own, _log.warning)
         # Trials that are no longer in the sweep are not trained.

@@ -179,7 +179,7 @@ def test_variables_of_sbatch_count_only_for_options_that_the_sweep_lacks(
 
 
 def test_jobs_in_a_file_of_before_are_read_and_written_as_they_were():
-    text = '{"name":"x.0","type_name":"","jobs":[[["a"],["b","c"]],[["d"]]]}'
+    text = '{"name":"x.0","jobs":[[["a"],["b","c"]],[["d"]]]}'
     chunk = Chunk.model_validate_json(text)
     assert chunk.jobs[0].groups == (("a",), ("b", "c"))
     assert chunk.jobs[0].trials == ("a", "b", "c")
@@ -335,7 +335,6 @@ def test_name_of_an_option_is_a_name(name):
     "hostile",
     [
         {"left_out": {"n1\n#SBATCH --wrap=id": 1.0}},
-        {"memory_factor": 1e300},
         {"trials_per_job": -1},
     ],
 )

@@ -100,19 +100,6 @@ def test_plan_warns_of_trials_that_are_longer_than_their_limit(tmp_path, stand_i
         assert ("longer than the time limit (time_min = 1):" in capsys.readouterr().err) == warned
 
 
-def test_types_work_side_by_side_at_their_own_speeds():
-    types = "[slurm.types.a]\nspeed = 4\n[slurm.types.b]\narray_parallelism = 1\n"
-    text = SPEC.replace("[11, 284, 765]", "[11, 284, 765, 1, 2, 3, 4, 5]") + types
-    trials, whole = _forecast(text, devices=(2,))
-    type_of = parse_spec(text).slurm.type_of
-    alone = {name: sum(MODEL.seconds(t) for t in trials if type_of(t) == name) for name in "ab"}
-    assert min(alone.values()) > 0
-    assert whole.device_s == pytest.approx(alone["a"] / 4 + alone["b"])
-    assert whole.wall_s == pytest.approx(alone["b"])
-    assert whole.wall_s_on[2] == pytest.approx(max(alone["a"] / 4, alone["b"]) / 2)
-    assert whole.trials == len(trials)
-
-
 def test_disk_is_near_that_of_a_real_run():
     """Compare with the run of version 0.1.0: 18 trials of two epochs, 16 with a whole record."""
     run = Run.open(PROJECT / "tests" / "old" / "run")

@@ -204,7 +204,7 @@ def test_job_elsewhere_that_has_just_been_started_lives_before_it_reports(tmp_pa
 def test_job_of_another_machine_is_not_cancelled_here(tmp_path):
     process = sleeper()
     there = JobView(
-        submission=1, cluster="local", clusters="", name="x", task=0, type_name="", job="7",
+        submission=1, cluster="local", clusters="", name="x", task=0, partition="", job="7",
         process=elsewhere(mark_of(process.pid)), trials=(), folder=tmp_path, sent_file=tmp_path,
     )  # fmt: skip
     assert cluster("local").cancel([there]) == []

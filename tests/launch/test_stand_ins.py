@@ -186,18 +186,16 @@ def test_what_no_node_of_the_partition_has_is_refused(spec, settings, message):
     assert _submit(spec, settings=settings, preflight=False).sent == 6
 
 
-def test_half_more_memory_is_asked_for_once_after_jobs_that_ran_out_of_it(spec):
+def test_memory_is_what_was_set_and_too_little_is_told_until_it_changes(spec):
     queue, told = spec.parent / "slurm/queue", []
-    for number in (1, 2, 3):
-        done = _submit(spec, settings={"slurm.mem_gb": 2}, tell=told.append)
+    for number, memory in enumerate((2, 2, 4), 1):
+        done = _submit(spec, settings={"slurm.mem_gb": memory}, tell=told.append)
         name = _name(done.run, number=number)
         lines = [f"{100 + number}_{at}|OUT_OF_MEMORY|None|{name}|n1|9:00|x" for at in range(6)]
         queue.write_text("\n".join(lines))
-    assert [one["mem"] for one in _scripts(spec)] == ["2048M", "3072M", "3072M"]
-    assert told == [
-        "6 jobs ran out of memory: from now on, jobs get 1.5 times the memory",
-        "6 jobs ran out of memory again: raise slurm.mem_gb",
-    ]
+    assert [one["mem"] for one in _scripts(spec)] == ["2048M", "2048M", "4096M"]
+    line = "6 jobs ran out of memory, and these jobs get the same memory (mem_gb = 2): cancel them,"
+    assert told == [f"{line} and submit again with more (--set slurm.mem_gb=GB)"]
 
 
 def test_one_of_several_clusters_is_asked_about_and_sent_to(spec, stand_in):
@@ -669,8 +667,8 @@ def test_node_has_its_memory_its_limit_and_whether_it_takes_jobs(stand_in):
         (64000.0, float("inf"), True),
         (32000.0, float("inf"), True),
     ]
-    limits = cluster("slurm").limits(SlurmOptions(types={"a": {}, "b": {"partition": "gpu"}}))
-    assert limits.nodes == {"a": {"n1"}, "b": {"g1", "g2"}}
+    limits = cluster("slurm").limits(SlurmOptions())
+    assert limits.nodes == {"n1"}
     assert (limits.largest, limits.at_once) == (7, None)
 
 

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from rebench.errors import ClusterError
 from rebench.launch.liveness import JobState
-from rebench.runs.slurm_options import JobOptions, slurm_minutes
+from rebench.runs.slurm_options import SlurmOptions, slurm_minutes
 
 __all__ = [
     "ELSEWHERE",
@@ -126,7 +126,7 @@ def _in_pieces(jobs: Sequence[str]) -> Iterator[Sequence[str]]:
     return (jobs[start : start + _PIECE] for start in range(0, len(jobs), _PIECE))
 
 
-def nodes(options: JobOptions) -> list[Node]:
+def nodes(options: SlurmOptions) -> list[Node]:
     """Return the nodes for jobs with these options.
 
     If a constraint is unclear, the node is omitted.

@@ -20,10 +20,6 @@ class Debug(Local):
     name: ClassVar[str] = "debug"
     waits: ClassVar[bool] = True
 
-    def options(self, options: SlurmOptions) -> SlurmOptions:
-        """Return the options of all device types together, for one job at a time."""
-        return super().options(options).model_copy(update={"array_parallelism": 1})
-
     def limits(self, options: SlurmOptions) -> Limits:  # noqa: ARG002 - a process has room for any
         """Return the limits of a process: jobs run one after the other."""
         return Limits(largest=1)

@@ -70,19 +70,14 @@ class Slurm(Cluster):
             raise ClusterError(
                 f"no SLURM on this machine: `sbatch` is not on PATH{commands.ELSEWHERE}"
             )
-        nodes = {
-            name: frozenset(node.name for node in commands.nodes(one) if node.up)
-            for name, one in options.by_type.items()
-        }
+        nodes = frozenset(node.name for node in commands.nodes(options) if node.up)
         return Limits(largest=commands.largest_array(), nodes=nodes)
 
     def preflight(self, options: SlurmOptions) -> None:
         """Raise if no node has the time or the memory of a job; unknown limits raise nothing."""
-        for name, own in options.by_type.items():
-            check_device(own, own.gpus)
-            with contextlib.suppress(ClusterError):
-                table = f"slurm.types.{name}" if name else "slurm"
-                _check_limits(own, commands.nodes(own), table)
+        check_device(options, options.gpus)
+        with contextlib.suppress(ClusterError):
+            _check_limits(options, commands.nodes(options))
 
     def script(self, array: Array) -> str:
         """Return the script that submitit writes, by a trial submission with a fake sbatch."""
@@ -302,20 +297,20 @@ def _environment(*, remove: Sequence[str] = (), **changes: str) -> Iterator[None
         os.environ.update(before)
 
 
-def _check_limits(options: SlurmOptions, nodes: Sequence[commands.Node], table: str) -> None:
+def _check_limits(options: SlurmOptions, nodes: Sequence[commands.Node]) -> None:
     """Raise if no node of the partition allows the time, or if no node has the memory."""
     where = f"partition {options.partition or '(the default one)'}"
     longest = max((node.limit_min for node in nodes), default=float("inf"))
     if options.time_min > longest:
         raise InputError(
-            f"{table}.time_min = {options.time_min} is more than {where} allows:"
+            f"slurm.time_min = {options.time_min} is more than {where} allows:"
             f" {longest:.0f} min; lower it, or choose another partition (--no-preflight skips this"
             " check)"
         )
     largest = max((node.memory_mb for node in nodes), default=float("inf"))
     if (wanted := _memory_mb(options)) > largest:
         raise InputError(
-            f"{table} asks for {wanted / 1024:.3g} GB of memory, and no node of {where} has more"
+            f"slurm asks for {wanted / 1024:.3g} GB of memory, and no node of {where} has more"
             f" than {largest / 1024:.3g} GB; lower it, or choose another partition (--no-preflight"
             " skips this check)"
         )
