@@ -38,22 +38,6 @@ def answer(capsys, *words: object):
     return json.loads(capsys.readouterr().out)
 
 
-def test_run_is_what_it_was(run, capsys):
-    (status,) = answer(capsys, "status", run)
-    assert {name: status[name] for name in ("done", "failed", "lost", "trials")} == {
-        "done": 16,
-        "failed": 1,
-        "lost": 1,
-        "trials": 18,
-    }
-
-
-def test_failure_names_its_job(run, capsys):
-    assert main(["status", str(run)]) == 0
-    assert "CUDA out of memory" in (shown := capsys.readouterr().out)
-    assert "job 6710" in shown
-
-
 def test_ids_of_its_trials_are_theirs():
     lines = (OLD / "run" / "trials.jsonl").read_text().splitlines()
     stored = [json.loads(line) for line in lines]

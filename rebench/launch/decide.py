@@ -6,6 +6,7 @@ trials into arrays of jobs.
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,8 @@ from typing import Final
 
 from rebench.errors import InputError
 from rebench.launch.clusters import JobView, Limits, cluster
-from rebench.launch.journal import Chunk, Intent, JobSpec
+from rebench.launch.clusters.commands import QueuedJob
+from rebench.launch.journal import Chunk, Groups, Intent
 from rebench.launch.state import State
 from rebench.runs import (
     GUESS,
@@ -95,7 +97,9 @@ def decide(
     if home.waits:
         options = options.model_copy(update={"array_parallelism": 1})
     last = state.last or Intent(cluster=order.cluster, spec_hash="", options=options, chunks=())
-    failed = set() if order.retry_failed else state.failed
+    failed = set[str]()
+    if not order.retry_failed:
+        failed = state.failed
     pending, groups = _select(trials, state, failed, spec.stack)
     unfinished = frozenset(one.trial_id for members in groups for one in members)
     if order.trials is not None:
@@ -140,12 +144,11 @@ def _select(
     """Step 1: select the trials without a record, a live job or a failure, and their groups."""
     wanted = {trial.trial_id for trial in trials}
     pending = wanted - state.held.keys() - state.done.keys() - failed
-    groups = [
-        one
-        for one in group(trials, stack)
-        if any(trial.trial_id in pending for trial in one)
-        and not any(trial.trial_id in state.held for trial in one)
-    ]
+    groups = []
+    for members in group(trials, stack):
+        ids = {one.trial_id for one in members}
+        if ids & pending and not ids & state.held.keys():
+            groups.append(members)
     return frozenset(pending), groups
 
 
@@ -184,12 +187,12 @@ def _arrays(jobs: Sequence[Job], throttle: Throttle, largest: int) -> list[Chunk
     specs = []
     for job in jobs:
         groups = [tuple(one.trial_id for one in group) for group in job.groups]
-        specs.append(JobSpec(tuple(groups)))
+        specs.append(tuple(groups))
     first = throttle.first_size(largest)
     return cut(specs[:first], first) + cut(specs[first:], largest)
 
 
-def cut(jobs: Sequence[JobSpec], size: int) -> list[Chunk]:
+def cut(jobs: Sequence[Groups], size: int) -> list[Chunk]:
     """Return chunks of at most `size` jobs; `named` gives them their names."""
     starts = range(0, len(jobs), size)
     return [Chunk(name="", jobs=tuple(jobs[start : start + size])) for start in starts]
@@ -236,11 +239,15 @@ class Throttle:
 
     def first_size(self, largest: int) -> int:
         """Return the size of the first array: the jobs that can start now, or else `largest`."""
-        return min(self.room, largest) if self._ahead and self.room else largest
+        if self._ahead and self.room:
+            return min(self.room, largest)
+        return largest
 
     def before(self, jobs: int) -> tuple[str, ...]:
         """Return the arrays that must end before an array of this size begins."""
-        return () if jobs <= self.room else tuple(self._ahead)
+        if jobs <= self.room:
+            return ()
+        return tuple(self._ahead)
 
     def sent(self, array: str, jobs: int) -> None:
         """Record an array that was submitted, and that waits for the arrays `before` it."""
@@ -257,18 +264,20 @@ def bad_nodes(jobs: Iterable[JobView], idle: Iterable[str], judged_from: int = 0
     node. So only failures of `idle` jobs count: these jobs never began to train. Submissions before
     `judged_from` are ignored.
     """
-    falls: dict[str, list[bool]] = {}
     unused = set(idle)
-    ended = [
-        (job.line, job.job in unused and job.state.name in _FAILED)
-        for job in jobs
-        if job.submission >= judged_from and job.line and job.line.node and job.state.name in _ENDED
-    ]
-    for line, in_vain in sorted(ended, key=lambda pair: pair[0].ended):
-        at_once = in_vain and slurm_minutes(line.used) < _AT_ONCE_MIN
-        falls.setdefault(line.node, []).append(at_once)
+    ended: list[tuple[QueuedJob, bool]] = []
+    for job in jobs:
+        if job.submission >= judged_from and job.line and job.state.name in _ENDED:
+            in_vain = job.job in unused and job.state.name in _FAILED
+            ended.append((job.line, in_vain and slurm_minutes(job.line.used) < _AT_ONCE_MIN))
+    falls: dict[str, list[bool]] = {}
+    for line, at_once in sorted(ended, key=lambda pair: pair[0].ended):
+        if line.node:
+            falls.setdefault(line.node, []).append(at_once)
     bad = [node for node, last in falls.items() if last[-_IN_A_ROW:] == [True] * _IN_A_ROW]
-    return [] if len(bad) == len(falls) >= _IN_A_ROW else bad
+    if len(bad) == len(falls) >= _IN_A_ROW:
+        return []
+    return bad
 
 
 def _left_out(
@@ -340,9 +349,10 @@ def _fit(packed: list[Job], at_once: int | None, live: int) -> list[Job]:
     """Return the jobs that may start now; the work of the other jobs is divided among them."""
     if at_once is None:
         return packed
-    queues = [packed[slot :: max(at_once - live, 0)] for slot in range(at_once - live)]
-    return [
-        Job(tuple(one for job in queue for one in job.groups), sum(job.seconds for job in queue))
-        for queue in queues
-        if queue
-    ]
+    free = min(at_once - live, len(packed))
+    jobs = []
+    for slot in range(free):
+        queue = packed[slot::free]
+        groups = itertools.chain.from_iterable(job.groups for job in queue)
+        jobs.append(Job(tuple(groups), sum(job.seconds for job in queue)))
+    return jobs

@@ -16,9 +16,9 @@ import re
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, TypeAlias
 
-from pydantic import AliasChoices, ConfigDict, Field, RootModel
+from pydantic import Field
 
 from rebench.errors import ClusterError, StoreError
 from rebench.launch.liveness import submitter_lives
@@ -28,7 +28,7 @@ from rebench.runs.files import read_file, without_following
 from rebench.runs.folder import Kept, Tell, read_kept, unheard, write_kept
 from rebench.runs.shards import write_atomically
 
-__all__ = ["Chunk", "Intent", "JobSpec", "Journal", "Owner", "Sent", "Submission"]
+__all__ = ["Chunk", "Groups", "Intent", "Journal", "Owner", "Sent", "Submission"]
 
 # Names of the folders of submissions, such as ``0001``.
 _NUMBER: Final = re.compile("[0-9]{4}|[1-9][0-9]{4,}")
@@ -48,20 +48,8 @@ class Sent(Kept):
     process: ProcessMark | None = None
 
 
-class JobSpec(RootModel[tuple[tuple[str, ...], ...]]):
-    """The work of a job: trials by their ids, in groups that are trained as one network."""
-
-    model_config = ConfigDict(frozen=True)
-
-    @property
-    def groups(self) -> tuple[tuple[str, ...], ...]:
-        """The groups in order."""
-        return self.root
-
-    @property
-    def trials(self) -> tuple[str, ...]:
-        """All trials in order."""
-        return tuple(itertools.chain.from_iterable(self.root))
+# The work of a job: trials by their ids, in groups that are trained as one network.
+Groups: TypeAlias = tuple[tuple[str, ...], ...]
 
 
 class Chunk(Plain):
@@ -69,7 +57,7 @@ class Chunk(Plain):
 
     name: str
     """The name of its jobs in the queue. It ends with the number of the chunk."""
-    jobs: tuple[JobSpec, ...]
+    jobs: tuple[Groups, ...]
 
     @property
     def number(self) -> int:
@@ -79,12 +67,18 @@ class Chunk(Plain):
     @property
     def trials(self) -> list[str]:
         """The trials of all jobs."""
-        return [trial_id for job in self.jobs for trial_id in job.trials]
+        groups = itertools.chain.from_iterable(self.jobs)
+        return list(itertools.chain.from_iterable(groups))
+
+    def trials_of(self, task: int) -> tuple[str, ...]:
+        """Return the trials of one job, in order."""
+        return tuple(itertools.chain.from_iterable(self.jobs[task]))
 
     def sent_as(self, number: str) -> Sent:
         """Return the jobs of the chunk, given the number of its array or of its only job."""
-        tasks = range(len(self.jobs))
-        return Sent(jobs=tuple(f"{number}_{at}" for at in tasks) if len(tasks) > 1 else (number,))
+        if len(self.jobs) == 1:
+            return Sent(jobs=(number,))
+        return Sent(jobs=tuple(f"{number}_{at}" for at in range(len(self.jobs))))
 
 
 class Intent(Kept):
@@ -92,7 +86,7 @@ class Intent(Kept):
 
     cluster: str
     spec_hash: str
-    # The folder in which the jobs look for the run; None in old files.
+    # The folder in which the jobs look for the run; None in a plan that is not written yet.
     run: Path | None = None
     options: SlurmOptions = SlurmOptions()
     train: TrainOptions = TrainOptions()
@@ -108,9 +102,7 @@ class Intent(Kept):
     commit: str | None = None
     dirty: bool | None = None
     # Node failures in submissions before this number are ignored.
-    nodes_judged_from: Annotated[
-        int, Field(validation_alias=AliasChoices("nodes_judged_from", "forgiven"))
-    ] = 0
+    nodes_judged_from: int = 0
     chunks: tuple[Chunk, ...]
 
 
@@ -134,9 +126,7 @@ class Submission:
     @property
     def logs(self) -> Path:
         """The folder of the jobs' logs; every user who can read the run can read them."""
-        logs, before = self.folder / "logs", self.folder / "submitit"
-        # Version 0.1 had logs among the files of submitit.
-        return before if before.exists() and not logs.exists() else logs
+        return self.folder / "logs"
 
     def sent_file(self, chunk: int) -> Path:
         """Return the file that names the jobs of a chunk."""
@@ -229,8 +219,11 @@ class Journal:
 
     def last(self) -> Intent | None:
         """Return the last plan; None without a plan."""
-        intents = (one.intent() for one in reversed(self.submissions()))
-        return next((intent for intent in intents if intent is not None), None)
+        for one in reversed(self.submissions()):
+            intent = one.intent()
+            if intent is not None:
+                return intent
+        return None
 
     def next(self) -> Submission:
         """Return the submission with the next free number."""

@@ -6,6 +6,7 @@ submitted.
 
 from __future__ import annotations
 
+import functools
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -22,13 +23,14 @@ from rebench.errors import (
     RebenchError,
     TooManyJobsError,
 )
-from rebench.launch.clusters import Cluster, Limits
+from rebench.launch.clusters import Array, Cluster, Limits
 from rebench.launch.clusters import cluster as cluster_of
 from rebench.launch.decide import Decision, Order, decide, smaller
 from rebench.launch.expansion import expand_spec
 from rebench.launch.forecast import times_for
 from rebench.launch.journal import Intent, Journal, Submission
-from rebench.launch.state import State, adopt_jobs, array_of, read_state
+from rebench.launch.state import State, adopt_jobs, read_state
+from rebench.launch.worker import work
 from rebench.recipes import own_package
 from rebench.runs import SweepSpec, Trial, read_spec, with_settings
 from rebench.runs.folder import Run, Tell, run_folder, unheard
@@ -195,8 +197,10 @@ class _Sending:
             jobs, trials, refusal = self._send_arrays(mine, intent, decision, live=live)
         finally:
             mine.close()
-        failures = run.failures().values() if self.cluster.waits else ()
-        failed_here = sum(one.submission == mine.number for one in failures)
+        failed_here = 0
+        if self.cluster.waits:
+            failures = run.failures().values()
+            failed_here = sum(one.submission == mine.number for one in failures)
         return replace(
             self._summary(state, decision, trials, refusal or _NO_ROOM),
             jobs=tuple(jobs),
@@ -214,31 +218,40 @@ class _Sending:
         """
         jobs: list[str] = []
         trials: set[str] = set()
-        number, refusal = 0, ""
+        number = 0
+        refusal = ""
         while number < len(intent.chunks):
             chunk = intent.chunks[number]
-            array = array_of(mine, intent, number)
-            array = replace(array, after=decision.throttle.before(len(array.tasks)))
+            array = Array(
+                submission=mine,
+                chunk=chunk,
+                options=intent.options,
+                after=decision.throttle.before(len(chunk.jobs)),
+                work=functools.partial(work, mine.run, mine.number, number, in_job=False),
+            )
             mine.touch()
             try:
                 sent = self.cluster.submit(array)
             except RebenchError as error:
-                fewer = smaller(intent, number) if isinstance(error, TooManyJobsError) else None
-                if fewer is None or not (fewer.chunks or live):
-                    if not self.cluster.has_queue:
-                        raise
-                    left = sum(len(later.trials) for later in intent.chunks[number:])
-                    before = f"{len(jobs)} jobs were submitted before. " if jobs else ""
-                    raise type(error)(
-                        f"{error} | {before}It is unknown whether the cluster accepted this job:"
-                        " remove the cause (--set slurm.KEY=VALUE), then submit again. This finds"
-                        f" accepted jobs of the {left} trials, and sends the other trials"
-                    ) from error
-                mine.write_intent(fewer)
-                intent, refusal = fewer, f"SLURM takes no more jobs now ({error})"
-                continue
+                fewer = smaller(intent, number)
+                if isinstance(error, TooManyJobsError) and (fewer.chunks or live):
+                    mine.write_intent(fewer)
+                    intent = fewer
+                    refusal = f"SLURM takes no more jobs now ({error})"
+                    continue
+                if not self.cluster.has_queue:
+                    raise
+                left = sum(len(later.trials) for later in intent.chunks[number:])
+                before = ""
+                if jobs:
+                    before = f"{len(jobs)} jobs were submitted before. "
+                raise type(error)(
+                    f"{error} | {before}It is unknown whether the cluster accepted this job:"
+                    " remove the cause (--set slurm.KEY=VALUE), then submit again. This finds"
+                    f" accepted jobs of the {left} trials, and sends the other trials"
+                ) from error
             mine.write_sent(number, sent)
-            decision.throttle.sent(sent.jobs[0].partition("_")[0], len(array.tasks))
+            decision.throttle.sent(sent.jobs[0].partition("_")[0], len(chunk.jobs))
             jobs += sent.jobs
             trials.update(chunk.trials)
             number += 1
@@ -246,25 +259,31 @@ class _Sending:
 
     def rehearse(self) -> Submitted:
         """Return the result that `send` would have now; from files only, if SLURM is silent."""
-        run = Run.open(self.folder) if (self.folder / "run.json").exists() else None
-        if run is not None:
+        state = State()
+        prefix = "rebench-dry-run-"
+        if (self.folder / "run.json").exists():
+            run = Run.open(self.folder)
             self._agree(run)
-        state = read_state(run, self.tell, by_files=True) if run else State()
+            state = read_state(run, self.tell, by_files=True)
+            prefix = run.job_prefix
         try:
             limits = self.cluster.limits(self.spec.slurm)
         except ClusterError as error:
             self.tell(f"{error}. The limits of SLURM are unknown, so they are not checked")
             limits = Limits()
         mine = Journal(self.folder.absolute()).next()
-        prefix = run.job_prefix if run else "rebench-dry-run-"
         decision = self._decide(mine, prefix, state, limits, rehearsal=True)
         chunks = decision.intent.chunks
         trials = {key for chunk in chunks for key in chunk.trials}
         told = self._summary(state, decision, trials)
         if not chunks:
             return told
-        first = array_of(mine, decision.intent, 0)
-        after = decision.throttle.before(len(first.tasks))
+        first = Array(
+            submission=mine,
+            chunk=chunks[0],
+            options=decision.intent.options,
+            after=decision.throttle.before(len(chunks[0].jobs)),
+        )
         preview = Preview(
             trials=told.sent,
             jobs=sum(len(chunk.jobs) for chunk in chunks),
@@ -272,7 +291,7 @@ class _Sending:
             device_hours=decision.hours,
             times_from=decision.times_from,
             data_root=self.order.data_root,
-            script=self.cluster.script(replace(first, after=after)),
+            script=self.cluster.script(first),
         )
         return replace(told, preview=preview)
 

@@ -41,6 +41,7 @@ def holder(job: str = "77", process: ProcessMark | None = None) -> Holder:
         job=job,
         attempt=0,
         cluster="local",
+        user="",
         process=process or this_process(),
     )
 

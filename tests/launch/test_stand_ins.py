@@ -24,7 +24,7 @@ from rebench.cli import main
 from rebench.errors import ClusterError, InputError
 from rebench.launch.clusters import cluster, commands, recorded
 from rebench.launch.expansion import expand_spec
-from rebench.launch.journal import Chunk, Intent, JobSpec, Journal, Sent
+from rebench.launch.journal import Chunk, Intent, Journal, Sent
 from rebench.launch.state import cancel_jobs
 from rebench.runs import Run, SlurmOptions, parse_spec
 from rebench.runs.claims import Holder, ProcessMark, mark_of, this_process
@@ -413,7 +413,7 @@ def test_job_of_this_machine_is_cancelled_with_all_that_it_started(tmp_path, spe
     while not (pid.exists() and pid.read_text().strip()):
         time.sleep(0.01)
     mine = Journal(run.folder).begin()
-    chunk = Chunk(name=name, jobs=(JobSpec(()),))
+    chunk = Chunk(name=name, jobs=((),))
     mine.write_intent(Intent(cluster="local", spec_hash="", chunks=(chunk,)))
     mine.write_sent(0, Sent(jobs=(str(job.pid),), process=mark_of(job.pid)))
     mine.close()
@@ -439,7 +439,7 @@ def test_process_that_is_no_job_of_the_run_is_not_ended(spec):
     words = ["/bin/sh", "-c", "sleep 100; true", "rebench.launch.clusters.background", other]
     jobs.append(subprocess.Popen(words, start_new_session=True))
     mine = Journal(run.folder).begin()
-    chunks = tuple(Chunk(name=f"{run.job_prefix}2.{at}", jobs=(JobSpec(()),)) for at in (0, 1))
+    chunks = tuple(Chunk(name=f"{run.job_prefix}2.{at}", jobs=((),)) for at in (0, 1))
     mine.write_intent(Intent(cluster="local", spec_hash="", chunks=chunks))
     for at, job in enumerate(jobs):
         mine.write_sent(at, Sent(jobs=(str(job.pid),), process=mark_of(job.pid)))
@@ -714,7 +714,8 @@ def test_refusal_is_told_in_slurms_own_words(stand_in, script, words):
 
 def _holder(**changes) -> Holder:
     mark = ProcessMark(host="elsewhere", pid=1, started="1")
-    told = {"worker": "w", "job": "7", "attempt": 0, "cluster": "slurm", "process": mark}
+    told = {"worker": "w", "job": "7", "attempt": 0, "cluster": "slurm", "user": ""}
+    told["process"] = mark
     return Holder(**told | changes)
 
 

@@ -1,32 +1,23 @@
-"""Folders of runs: identity, copies, and files of earlier versions."""
+"""Folders of runs: identity, copies, failures and damaged files."""
 
 import json
 import os
 import shutil
 from pathlib import Path
 
-from rebench.launch.journal import Submission
 from rebench.runs import Run
 from rebench.runs.folder import Identity, listed_trials, read_kept, write_once
 
-# As version 0.1.0 wrote them.
 FAILURE = {
     "trial_id": "0123456789abcdef",
     "submission": 1,
     "kind": "MissingDataError",
     "message": "no data",
+    "job": "7_0",
     "worker": "0001-7_0",
     "node": "n1",
     "log": "",
     "time": "2026-01-01T00:00:00",
-}
-INTENT = {
-    "cluster": "slurm",
-    "spec_hash": "ab",
-    "options": {},
-    "data_root": None,
-    "retried": ["0123456789abcdef"],
-    "chunks": [{"name": "rebench-x-1.0", "jobs": [[["0123456789abcdef"]]]}],
 }
 
 
@@ -37,11 +28,11 @@ def _failed(folder: Path, *lines: str) -> Run:
     return run
 
 
-def test_failure_without_its_job_opens_and_a_torn_line_is_told(tmp_path):
+def test_failure_is_read_and_a_torn_line_is_told(tmp_path):
     run, told = _failed(tmp_path, json.dumps(FAILURE), "{"), []
     (failure,) = run.failures(told.append).values()
     assert (failure.trial_id, failure.kind) == ("0123456789abcdef", "MissingDataError")
-    assert failure.job == ""
+    assert failure.job == "7_0"
     assert told == ["failures/w.0.jsonl ends with an unfinished line, which is ignored"]
 
 
@@ -86,13 +77,6 @@ def test_failures_after_damaged_lines_count_and_the_last_submission_has_the_last
     assert told == [f"failures/w.0.jsonl:{at} is damaged: ignored" for at in (2, 3)]
 
 
-def test_intent_with_the_list_of_retried_trials_and_without_types_opens(tmp_path):
-    (tmp_path / "intent.json").write_text(json.dumps(INTENT))
-    intent = Submission(tmp_path, 1).intent()
-    [chunk] = intent.chunks
-    assert (chunk.name, intent.options_of(chunk)) == ("rebench-x-1.0", intent.options)
-
-
 def test_of_two_who_make_a_file_one_does_and_whoever_made_it_may_ask_again(tmp_path):
     path, mine = tmp_path / "x", Identity(name="mine")
     assert write_once(path, mine)
@@ -129,7 +113,7 @@ def test_a_moved_run_keeps_its_name_and_learns_its_path(tmp_path):
     assert json.loads((moved / "run.json").read_text())["path"] == str(moved)
 
 
-def test_run_of_an_earlier_version_has_no_path_and_opens(tmp_path):
+def test_run_whose_name_a_user_has_written_again_opens(tmp_path):
     (tmp_path / "run.json").write_text('{"name": "0123abcd"}')
     assert Run.open(str(tmp_path)).original is None
     assert Run.open(tmp_path).settled().original is None

@@ -40,10 +40,10 @@ class Array:
     submission: Submission
     chunk: Chunk
     options: SlurmOptions
-    tasks: Sequence[Callable[..., None]]
-    """A function per job, which does the work of the job."""
     after: tuple[str, ...] = ()
     """Arrays that must end before this array begins."""
+    work: Callable[[int], None] = print
+    """Function that does the work of a job in this process, by the job's place in the array."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,8 +59,8 @@ class JobView:
     """Position of the job in its array."""
     partition: str
     """Requested partition; empty for the default one."""
-    job: str
-    process: ProcessMark | None
+    job: str = ""
+    process: ProcessMark | None = None
     """The process of a job without a scheduler, on this machine or another."""
     trials: tuple[str, ...]
     folder: Path
@@ -83,9 +83,7 @@ class JobView:
     @property
     def log(self) -> str:
         """Path of the log of the job's first process; empty if the job was never submitted."""
-        before = f"{self.folder}/{self.job}_0_log.err"  # name in version 0.1
-        name = before if self.folder.name == "submitit" else f"{self.folder}/{self.job}_0.log"
-        return name if self.job else ""
+        return f"{self.folder}/{self.job}_0.log" if self.job else ""
 
 
 class Cluster(ABC):
