@@ -169,13 +169,9 @@ def _keys(
     yield f"\n## {title}\n\n{_text_of(described)}\n"
     yield "| key | value | default | meaning |\n|---|---|---|---|"
     inner = []
-    # What `[slurm]` has too was shown there.
-    shown = described.members if model["title"] == "TypeOptions" else described.all_members
     for name, field in model["properties"].items():
-        if name not in shown:
-            continue
         below = _tables_of(field)
-        where = f"{place}{name}.NAME" if "patternProperties" in field else place + name
+        where = place + name
         inner += [(models[one], where, field.get("type") == "array") for one in below]
         required = name in model.get("required", ())
         default = "required" if required else "see there" if below else _default(field)
@@ -195,7 +191,6 @@ def _text_of(described: griffe.Object | griffe.Alias) -> str:
 def _tables_of(field: Mapping[str, Any]) -> list[str]:
     """The model that a field holds, or a list or table of, by its name."""
     found = [field, field.get("items", {}), *field.get("anyOf", [])]
-    found += field.get("patternProperties", {}).values()
     return [one["$ref"].rpartition("/")[2] for one in found if "$ref" in one]
 
 

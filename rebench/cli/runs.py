@@ -7,7 +7,6 @@ import dataclasses
 import functools
 import sys
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -55,6 +54,12 @@ def submit(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the job script; submit nothing.")
     ] = False,
+    trials: Annotated[
+        int | None,
+        typer.Option(
+            min=1, metavar="N", help="Submit at most N trials; a later submission gets the others."
+        ),
+    ] = None,
     trials_per_job: options.TrialsPerJob = None,
     trust_folder: options.TrustFolder = False,
     no_preflight: Annotated[
@@ -92,6 +97,7 @@ def submit(
         cluster=cluster,
         past=past,
         data_root=str(expanded(data_root).absolute()) if data_root and typed else None,
+        trials=trials,
         trials_per_job=trials_per_job,
         retry_failed=retry_failed,
         trust_folder=trust_folder,
@@ -105,7 +111,7 @@ def submit(
 def _print(done: Submitted, *, dry_run: bool, as_json: bool) -> None:
     """Print the result of a submission or its preview; exit with 1 if trials wait or failed."""
     if dry_run:
-        _print_previews(done.previews, as_json=as_json)
+        _print_preview(done.preview, as_json=as_json)
     else:
         print_rows([_row(done)], as_json=as_json)
     if done.held:
@@ -140,24 +146,22 @@ def _ask(device_hours: float) -> None:
         typer.confirm(asked, abort=True, err=True)
 
 
-def _print_previews(previews: Sequence[Preview], *, as_json: bool) -> None:
-    """Print the job script of each type of device, and a table of them on standard error."""
+def _print_preview(preview: Preview | None, *, as_json: bool) -> None:
+    """Print the job script, and a table about the jobs on standard error."""
     rows = []
-    for shown in previews:
-        row = dataclasses.asdict(shown) | {"device_hours": round(shown.device_hours, 3)}
-        type_name, script = row.pop("type_name"), row.pop("script")
-        rows.append({"type": type_name, **row} if type_name else row)
-        if as_json:
-            rows[-1]["script"] = script
-        else:
-            typer.echo(script)
+    if preview is not None:
+        row = dataclasses.asdict(preview)
+        row["device_hours"] = round(preview.device_hours, 3)
+        rows.append(row)
     if as_json:
         print_rows(rows, as_json=True)
-    elif rows:
+    elif preview is None:
+        warn("nothing would be sent")
+    else:
+        del row["script"]
+        typer.echo(preview.script)
         with contextlib.redirect_stdout(sys.stderr):
             print_rows(rows, as_json=False)
-    else:
-        warn("nothing would be sent")
 
 
 def _row(done: Submitted) -> dict[str, object]:
@@ -422,11 +426,9 @@ def _in_short(row: dict[str, object]) -> dict[str, object]:
 
 
 def _rows(status: Status) -> list[dict[str, object]]:
-    typed = any(trial.type_name for trial in status.trials.values())
     return [
         {
             "trial": trial.trial_id,
-            **({"type": trial.type_name or None} if typed else {}),
             "state": trial.state,
             "job": trial.job or None,
             "epoch": trial.epoch,

@@ -128,11 +128,11 @@ def plan(
     sweep = with_settings(read_spec(spec), options.settings_of(assignments))
     expansion = expand_spec(sweep)
     if trials:
-        print_rows(_trials(sweep, expansion), as_json=as_json)
+        print_rows(_trials(expansion), as_json=as_json)
         return
     folder = run_folder(spec, run)
     here = False
-    if not sweep.slurm.types and _machine() == "laptop":  # only SLURM has types of device
+    if _machine() == "laptop":
         gpu = "" if visible_gpus() else sweep.slurm.gpu_setting
         here = not gpu
         if gpu:
@@ -175,11 +175,9 @@ def plan(
     for reason, count in Counter(expansion.skipped).most_common(20):
         warn(f"skipped {count}: {reason}")
     if over := told.too_long:
-        times_min = sorted({limits.time_min for limits in sweep.slurm.by_type.values()})
-        limit = f"the time limit (time_min = {', '.join(map(str, times_min))})"
         warn(
-            f"{over} jobs are estimated to be longer than {limit}: SLURM ends them, and they"
-            " are requeued and resumed"
+            f"{over} jobs are estimated to be longer than the time limit (time_min ="
+            f" {sweep.slurm.time_min}): SLURM ends them, and they are requeued and resumed"
         )
 
 
@@ -249,11 +247,10 @@ def _noise_table(epochs: int) -> str:
     return next(name for name in fitting if name.partition("@")[0] in held)
 
 
-def _trials(sweep: SweepSpec, expansion: Expansion) -> list[dict[str, object]]:
+def _trials(expansion: Expansion) -> list[dict[str, object]]:
     return [
         {
             "trial": trial.trial_id,
-            **({"type": sweep.slurm.type_of(trial)} if sweep.slurm.types else {}),
             "index": trial.cell.index,
             "dataset": trial.dataset,
             "recipe": trial.recipe.label,

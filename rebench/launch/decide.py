@@ -1,13 +1,12 @@
 """Selection of the trials to submit: a pure function that reads no file and calls no cluster.
 
-`decide` has four steps: select the trials, check the types of device, adapt the options of the
-jobs to earlier failures, and pack the trials into arrays of jobs.
+`decide` has three steps: select the trials, leave out nodes on which jobs failed, and pack the
+trials into arrays of jobs.
 """
 
 from __future__ import annotations
 
-import math
-import re
+import itertools
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +15,8 @@ from typing import Final
 
 from rebench.errors import InputError
 from rebench.launch.clusters import JobView, Limits, cluster
-from rebench.launch.journal import Chunk, Intent, JobSpec
+from rebench.launch.clusters.commands import QueuedJob
+from rebench.launch.journal import Chunk, Groups, Intent
 from rebench.launch.state import State
 from rebench.runs import (
     GUESS,
@@ -26,7 +26,7 @@ from rebench.runs import (
     TimeModel,
     Trial,
     group,
-    pack_types,
+    pack_jobs,
 )
 from rebench.runs.slurm_options import slurm_minutes
 
@@ -38,7 +38,6 @@ _AT_ONCE_MIN: Final = 1.0
 _LEFT_OUT_S: Final = 3600.0
 _FAILED: Final = frozenset({"FAILED", "BOOT_FAIL", "LAUNCH_FAILED"})
 _ENDED: Final = _FAILED | {"COMPLETED", "CANCELLED", "TIMEOUT", "PREEMPTED", "OUT_OF_MEMORY"}
-_MORE_MEMORY: Final = 1.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +47,7 @@ class Order:
     cluster: str
     past: Path | None = None
     data_root: str | None = None
+    trials: int | None = None
     trials_per_job: int | None = None
     retry_failed: bool = False
     accept_change: bool = False
@@ -59,16 +59,19 @@ class Decision:
     """The submission to make: its plan, its device hours and notes for the user."""
 
     intent: Intent
-    hours: Mapping[str, float]
-    """Device hours of the submitted trials, by type of device."""
+    hours: float
+    """Device hours of the submitted trials."""
     times_from: str
     """The source of the times from which the hours were estimated."""
-    throttles: Mapping[str, Throttle]
-    """Type of device -> the limit of jobs that run at once."""
+    throttle: Throttle
+    """The limit of jobs that run at once."""
     pending: frozenset[str]
     """Ids of the trials to submit; some may have to wait for a later submission."""
     failed: int
     groups: Sequence[tuple[Trial, ...]]
+    """The groups to submit."""
+    unfinished: frozenset[str]
+    """Ids of all trials in groups with a pending trial."""
     notes: tuple[str, ...]
     """Notes for the user, one line each."""
 
@@ -87,31 +90,30 @@ def decide(
 ) -> Decision:
     """Select the trials that submission `number` sends at the Unix time `now`.
 
-    The names of the jobs begin with `prefix`. Changed types of device raise InputError.
+    The names of the jobs begin with `prefix`.
     """
     home = cluster(order.cluster)
-    options, notes = home.options(spec.slurm), list[str]()
+    options, notes = spec.slurm, list[str]()
+    if home.waits:
+        options = options.model_copy(update={"array_parallelism": 1})
     last = state.last or Intent(cluster=order.cluster, spec_hash="", options=options, chunks=())
-    failed = set() if order.retry_failed else state.failed
+    failed = set[str]()
+    if not order.retry_failed:
+        failed = state.failed
     pending, groups = _select(trials, state, failed, spec.stack)
-    if pending and not order.accept_change:
-        _check_types(last, options, state)
-    left_out = _left_out(state, last, limits, options, now, notes) if order.preflight else {}
-    factor = _memory_factor(state, last.memory_factor, options, pending, notes)
-    options = _adapt(options, left_out, factor)
+    unfinished = frozenset(one.trial_id for members in groups for one in members)
+    if order.trials is not None:
+        groups = _at_most(order.trials, groups, pending)
+    _note_memory(state, last.options, options, pending, notes)
+    left_out: dict[str, float] = {}
+    if order.preflight:
+        left_out = _left_out(state, last, limits, options, now, notes)
+    options = _without(options, left_out)
     live = [job for job in state.jobs if job.live and job.cluster == order.cluster]
-    throttles = {
-        name: Throttle(one.array_parallelism, _live_arrays(live, name))
-        for name, one in options.by_type.items()
-    }
-    packed = pack_types(
-        groups,
-        times,
-        options,
-        trials_per_job=order.trials_per_job,
-        here=not home.has_queue,
-    )
-    packed = {name: _fit(jobs, limits.at_once, len(live)) for name, jobs in packed.items()}
+    throttle = Throttle(options.array_parallelism, _live_arrays(live, options.partition or ""))
+    here = not home.has_queue
+    packed = pack_jobs(groups, times, options, trials_per_job=order.trials_per_job, here=here)
+    jobs = _fit(packed, limits.at_once, len(live))
     return Decision(
         intent=Intent(
             cluster=order.cluster,
@@ -123,15 +125,15 @@ def decide(
             trials_per_job=order.trials_per_job,
             left_out=left_out,
             nodes_judged_from=last.nodes_judged_from if order.preflight else number,
-            memory_factor=factor,
-            chunks=named(prefix, _arrays(packed, throttles, limits.largest)),
+            chunks=named(prefix, _arrays(jobs, throttle, limits.largest)),
         ),
-        hours={name: sum(job.seconds for job in jobs) / 3600 for name, jobs in packed.items()},
+        hours=sum(job.seconds for job in jobs) / 3600,
         times_from=times.source,
-        throttles=throttles,
+        throttle=throttle,
         pending=pending,
         failed=len(failed & {trial.trial_id for trial in trials} - state.done.keys()),
         groups=groups,
+        unfinished=unfinished,
         notes=tuple(notes),
     )
 
@@ -142,60 +144,58 @@ def _select(
     """Step 1: select the trials without a record, a live job or a failure, and their groups."""
     wanted = {trial.trial_id for trial in trials}
     pending = wanted - state.held.keys() - state.done.keys() - failed
-    groups = [
-        one
-        for one in group(trials, stack)
-        if any(trial.trial_id in pending for trial in one)
-        and not any(trial.trial_id in state.held for trial in one)
-    ]
+    groups = []
+    for members in group(trials, stack):
+        ids = {one.trial_id for one in members}
+        if ids & pending and not ids & state.held.keys():
+            groups.append(members)
     return frozenset(pending), groups
 
 
-def _check_types(last: Intent, options: SlurmOptions, state: State) -> None:
-    """Step 2: raise if a cell could have runs from two types of device."""
-    if (state.done or state.held) and last.options.shares != options.shares:
+def _at_most(
+    most: int, groups: Sequence[tuple[Trial, ...]], pending: frozenset[str]
+) -> list[tuple[Trial, ...]]:
+    """Return the first groups, with at most this number of pending trials."""
+    chosen: list[tuple[Trial, ...]] = []
+    count = 0
+    for members in groups:
+        size = sum(one.trial_id in pending for one in members)
+        if count + size > most:
+            break
+        chosen.append(members)
+        count += size
+    if groups and not chosen:
         raise InputError(
-            "[slurm.types] has changed: a cell on a data set could have runs from two types of"
-            " device. Restore [slurm.types], or continue with `rebench submit --accept-change`"
+            f"--trials {most} is less than a stack of {size} trials, which is submitted as a whole:"
+            f" give {size} or more"
         )
+    return chosen
 
 
-def _adapt(options: SlurmOptions, bad: Iterable[str], factor: float) -> SlurmOptions:
-    """Step 3: exclude `bad` nodes, and multiply the memory of a job by `factor`."""
-    content = options.model_dump()
-    shared = options.exclude
-    for table in (content, *content["types"].values()):
-        if bad:
-            nodes = [table.get("exclude") or shared, *sorted(bad)]
-            table["exclude"] = ",".join(filter(None, nodes))
-        if table.get("mem_gb"):
-            table["mem_gb"] *= factor
-        if table.get("mem_per_cpu"):
-            table["mem_per_cpu"] = _times(table["mem_per_cpu"], factor)
-    return SlurmOptions.model_validate(content)
+def _without(options: SlurmOptions, nodes: Iterable[str]) -> SlurmOptions:
+    """Step 2: exclude these nodes, in addition to those that the sweep excludes."""
+    if not nodes:
+        return options
+    excluded = sorted(nodes)
+    if options.exclude:
+        excluded.insert(0, options.exclude)
+    return options.model_copy(update={"exclude": ",".join(excluded)})
 
 
-def _arrays(
-    packed: Mapping[str, Sequence[Job]], throttles: Mapping[str, Throttle], largest: int
-) -> list[Chunk]:
-    """Step 4: put the jobs into arrays; of each device type, the first array may start at once."""
-    chunks = []
-    for name, throttle in throttles.items():
-        specs = [
-            JobSpec(tuple(tuple(one.trial_id for one in group) for group in job.groups))
-            for job in packed[name]
-        ]
-        first = throttle.first_size(largest)
-        chunks += cut(name, specs[:first], first) + cut(name, specs[first:], largest)
-    return chunks
+def _arrays(jobs: Sequence[Job], throttle: Throttle, largest: int) -> list[Chunk]:
+    """Step 3: put the jobs into arrays; the first array may start at once."""
+    specs = []
+    for job in jobs:
+        groups = [tuple(one.trial_id for one in group) for group in job.groups]
+        specs.append(tuple(groups))
+    first = throttle.first_size(largest)
+    return cut(specs[:first], first) + cut(specs[first:], largest)
 
 
-def cut(type_name: str, jobs: Sequence[JobSpec], size: int) -> list[Chunk]:
+def cut(jobs: Sequence[Groups], size: int) -> list[Chunk]:
     """Return chunks of at most `size` jobs; `named` gives them their names."""
-    return [
-        Chunk(name="", type_name=type_name, jobs=tuple(jobs[start : start + size]))
-        for start in range(0, len(jobs), size)
-    ]
+    starts = range(0, len(jobs), size)
+    return [Chunk(name="", jobs=tuple(jobs[start : start + size])) for start in starts]
 
 
 def named(prefix: str, chunks: Iterable[Chunk]) -> tuple[Chunk, ...]:
@@ -209,16 +209,15 @@ def named(prefix: str, chunks: Iterable[Chunk]) -> tuple[Chunk, ...]:
 def smaller(intent: Intent, number: int) -> Intent:
     """Return the intent with arrays of half the size from chunk `number` on.
 
-    If this chunk has only one job, the remaining jobs of its device type are omitted. Jobs of other
-    types stay.
+    If this chunk has only one job, the remaining jobs are omitted.
     """
-    before, chunk, later = intent.chunks[:number], intent.chunks[number], intent.chunks[number:]
-    jobs = [job for one in later if one.type_name == chunk.type_name for job in one.jobs]
-    others = [one for one in later if one.type_name != chunk.type_name]
+    chunk, chunks = intent.chunks[number], list(intent.chunks[:number])
     size = len(chunk.jobs) // 2
-    halved = cut(chunk.type_name, jobs, size) if size else []
-    chunks = named(f"{chunk.name.rpartition('.')[0]}.", [*before, *halved, *others])
-    return intent.model_copy(update={"chunks": chunks})
+    if size:
+        jobs = [job for later in intent.chunks[number:] for job in later.jobs]
+        chunks += cut(jobs, size)
+    prefix = chunk.name.rpartition(".")[0]
+    return intent.model_copy(update={"chunks": named(f"{prefix}.", chunks)})
 
 
 class Throttle:
@@ -240,11 +239,15 @@ class Throttle:
 
     def first_size(self, largest: int) -> int:
         """Return the size of the first array: the jobs that can start now, or else `largest`."""
-        return min(self.room, largest) if self._ahead and self.room else largest
+        if self._ahead and self.room:
+            return min(self.room, largest)
+        return largest
 
     def before(self, jobs: int) -> tuple[str, ...]:
         """Return the arrays that must end before an array of this size begins."""
-        return () if jobs <= self.room else tuple(self._ahead)
+        if jobs <= self.room:
+            return ()
+        return tuple(self._ahead)
 
     def sent(self, array: str, jobs: int) -> None:
         """Record an array that was submitted, and that waits for the arrays `before` it."""
@@ -261,18 +264,20 @@ def bad_nodes(jobs: Iterable[JobView], idle: Iterable[str], judged_from: int = 0
     node. So only failures of `idle` jobs count: these jobs never began to train. Submissions before
     `judged_from` are ignored.
     """
-    falls: dict[str, list[bool]] = {}
     unused = set(idle)
-    ended = [
-        (job.line, job.job in unused and job.state.name in _FAILED)
-        for job in jobs
-        if job.submission >= judged_from and job.line and job.line.node and job.state.name in _ENDED
-    ]
-    for line, in_vain in sorted(ended, key=lambda pair: pair[0].ended):
-        at_once = in_vain and slurm_minutes(line.used) < _AT_ONCE_MIN
-        falls.setdefault(line.node, []).append(at_once)
+    ended: list[tuple[QueuedJob, bool]] = []
+    for job in jobs:
+        if job.submission >= judged_from and job.line and job.state.name in _ENDED:
+            in_vain = job.job in unused and job.state.name in _FAILED
+            ended.append((job.line, in_vain and slurm_minutes(job.line.used) < _AT_ONCE_MIN))
+    falls: dict[str, list[bool]] = {}
+    for line, at_once in sorted(ended, key=lambda pair: pair[0].ended):
+        if line.node:
+            falls.setdefault(line.node, []).append(at_once)
     bad = [node for node, last in falls.items() if last[-_IN_A_ROW:] == [True] * _IN_A_ROW]
-    return [] if len(bad) == len(falls) >= _IN_A_ROW else bad
+    if len(bad) == len(falls) >= _IN_A_ROW:
+        return []
+    return bad
 
 
 def _left_out(
@@ -286,19 +291,18 @@ def _left_out(
     """Return node -> time since when it gets no job; add a note about each new node."""
     bad = dict.fromkeys(bad_nodes(state.jobs, state.idle, last.nodes_judged_from), now)
     bad |= {node: since for node, since in last.left_out.items() if since > now - _LEFT_OUT_S}
-    by_type = options.by_type
-    chosen = {node for one in by_type.values() for node in (one.nodelist or "").split(",")}
+    chosen = (options.nodelist or "").split(",")
     left_out = {node: since for node, since in bad.items() if node not in chosen}
-    for name, one in by_type.items():
-        there = limits.nodes.get(name, frozenset())
-        if there and there <= left_out.keys():
-            left_out = {node: since for node, since in left_out.items() if node not in there}
-            notes.append(
-                f"jobs are sent to {', '.join(sorted(there))} although {_IN_A_ROW} in a row failed"
-                " there, each within a minute: partition"
-                f" {one.partition or '(the default one)'} has no other node for them"
-                " (`rebench status` names their logs)"
-            )
+    if limits.nodes and limits.nodes <= left_out.keys():
+        nodes = ", ".join(sorted(limits.nodes))
+        partition = options.partition or "(the default one)"
+        notes.append(
+            f"jobs are sent to {nodes} although {_IN_A_ROW} in a row failed there, each within a"
+            f" minute: partition {partition} has no other node for them (`rebench status` names"
+            " their logs)"
+        )
+        for node in limits.nodes:
+            del left_out[node]
     if new := sorted(left_out.keys() - last.left_out.keys()):
         notes.append(
             f"no job is sent to {', '.join(new)} for an hour: {_IN_A_ROW} jobs in a row failed"
@@ -308,42 +312,47 @@ def _left_out(
     return left_out
 
 
-def _memory_factor(
-    state: State, before: float, options: SlurmOptions, pending: frozenset[str], notes: list[str]
-) -> float:
-    """Return the factor on the memory of jobs: 1.5 after the first failure for lack of memory."""
+def _note_memory(
+    state: State,
+    before: SlurmOptions,
+    options: SlurmOptions,
+    pending: frozenset[str],
+    notes: list[str],
+) -> None:
+    """Add a note if jobs ran out of memory, and the jobs of this submission get no more."""
     last_jobs = {job.job: job for key, job in state.latest.items() if key in pending}
     short = sum(job.state.name == "OUT_OF_MEMORY" for job in last_jobs.values())
-    asked = any(one.mem_gb or one.mem_per_cpu for one in options.by_type.values())
-    if short and asked and before == 1.0:
-        notes.append(f"{short} jobs ran out of memory: from now on, jobs get 1.5 times the memory")
-        return _MORE_MEMORY
-    if short:
-        again = " again" if asked else ""
-        per_cpu = any(one.mem_per_cpu for one in options.by_type.values())
-        key = "mem_per_cpu" if per_cpu else "mem_gb"  # a sweep has one of both
-        notes.append(f"{short} jobs ran out of memory{again}: raise slurm.{key}")
-    return before
+    same = (before.mem_gb, before.mem_per_cpu) == (options.mem_gb, options.mem_per_cpu)
+    if not (short and same):
+        return
+    setting = "slurm.mem_gb=GB"
+    given = f"mem_gb = {options.mem_gb:g}" if options.mem_gb else "the default of the cluster"
+    if options.mem_per_cpu:
+        setting = "slurm.mem_per_cpu=4G"
+        given = f"mem_per_cpu = {options.mem_per_cpu}"
+    notes.append(
+        f"{short} jobs ran out of memory, and these jobs get the same memory ({given}): cancel"
+        f" them, and submit again with more (--set {setting})"
+    )
 
 
-def _times(memory: str, factor: float) -> str:
-    number, unit = re.fullmatch(r"(\d+)(\D?)", memory).groups()  # type: ignore[union-attr]  # validated
-    return f"{math.ceil(int(number) * factor)}{unit}"
-
-
-def _live_arrays(jobs: Iterable[JobView], type_name: str) -> Mapping[str, int]:
-    """Return array number -> number of its jobs in the queue, for one device type."""
-    shown = (job for job in jobs if job.type_name == type_name and job.job)
-    return Counter(job.job.partition("_")[0] for job in shown if job.state.name != "UNKNOWN")
+def _live_arrays(jobs: Iterable[JobView], partition: str) -> Mapping[str, int]:
+    """Return array number -> number of its jobs in the queue, for one partition."""
+    counts: Counter[str] = Counter()
+    for job in jobs:
+        if job.job and job.partition == partition and job.state.name != "UNKNOWN":
+            counts[job.job.partition("_")[0]] += 1
+    return counts
 
 
 def _fit(packed: list[Job], at_once: int | None, live: int) -> list[Job]:
     """Return the jobs that may start now; the work of the other jobs is divided among them."""
     if at_once is None:
         return packed
-    queues = [packed[slot :: max(at_once - live, 0)] for slot in range(at_once - live)]
-    return [
-        Job(tuple(one for job in queue for one in job.groups), sum(job.seconds for job in queue))
-        for queue in queues
-        if queue
-    ]
+    free = min(at_once - live, len(packed))
+    jobs = []
+    for slot in range(free):
+        queue = packed[slot::free]
+        groups = itertools.chain.from_iterable(job.groups for job in queue)
+        jobs.append(Job(tuple(groups), sum(job.seconds for job in queue)))
+    return jobs

@@ -27,7 +27,7 @@ from rebench.runs import (
     group_seconds,
     guess_cpu,
     measured_cpu,
-    pack_types,
+    pack_jobs,
 )
 
 __all__ = ["Forecast", "forecast", "times_for"]
@@ -35,7 +35,7 @@ __all__ = ["Forecast", "forecast", "times_for"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
-    """The cost of the trials without a record, on all types of device together."""
+    """The cost of the trials without a record."""
 
     trials: int
     done: int
@@ -46,7 +46,7 @@ class Forecast:
     wall_s: float
     """Time until the last job ends, with `array_parallelism` jobs at once."""
     wall_s_on: Mapping[int, float]
-    """Number of devices (of each type) -> time until the last job ends, if none is ever idle."""
+    """Number of devices -> time until the last job ends, if none is ever idle."""
     too_long: int
     """Number of jobs of SLURM whose estimated time is longer than the time limit."""
 
@@ -63,31 +63,25 @@ def forecast(
     here: bool = False,
 ) -> Forecast:
     """Return the cost of a sweep, with jobs of SLURM or `here`, on this machine."""
+    options = spec.slurm
     groups = [
         one for one in group(trials, spec.stack) if any(trial.trial_id not in done for trial in one)
     ]
-    packed = pack_types(groups, times, spec.slurm, trials_per_job=trials_per_job, here=here)
-    jobs = [job for own in packed.values() for job in own]
-    largest, wall_s, too_long, wall_s_on = largest_array(), 0.0, 0, dict.fromkeys(devices, 0.0)
-    for name, options in spec.slurm.by_type.items():
-        own, model = packed[name], times.faster(spec.slurm.speed_of(name))
-        wall_s = max(wall_s, _wall_s(own, options.array_parallelism, largest))
-        if not here:
-            too_long += sum(job.seconds > options.time_min * 60 for job in own)
-        device_s = sum(job.seconds for job in own)
-        each = group_seconds((one for job in own for one in job.groups), model)
-        longest_s = max(each, default=0.0)
-        for count in devices:
-            wall_s_on[count] = max(wall_s_on[count], device_s / count, longest_s)
+    jobs = pack_jobs(groups, times, options, trials_per_job=trials_per_job, here=here)
+    too_long = 0
+    if not here:
+        too_long = sum(job.seconds > options.time_min * 60 for job in jobs)
+    device_s = sum(job.seconds for job in jobs)
+    longest_s = max(group_seconds(groups, times), default=0.0)
     return Forecast(
         trials=len(trials),
         done=sum(trial.trial_id in done for trial in trials),
         jobs=len(jobs),
-        trials_per_job=sum(len(one) for job in jobs for one in job.groups) / max(len(jobs), 1),
+        trials_per_job=sum(map(len, groups)) / max(len(jobs), 1),
         longest_job_s=max((job.seconds for job in jobs), default=0.0),
-        device_s=sum(job.seconds for job in jobs),
-        wall_s=wall_s,
-        wall_s_on=wall_s_on,
+        device_s=device_s,
+        wall_s=_wall_s(jobs, options.array_parallelism, largest_array()),
+        wall_s_on={count: max(device_s / count, longest_s) for count in devices},
         too_long=too_long,
     )
 

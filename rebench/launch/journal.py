@@ -16,9 +16,9 @@ import re
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, TypeAlias
 
-from pydantic import ConfigDict, Field, RootModel, model_validator
+from pydantic import Field
 
 from rebench.errors import ClusterError, StoreError
 from rebench.launch.liveness import submitter_lives
@@ -28,7 +28,7 @@ from rebench.runs.files import read_file, without_following
 from rebench.runs.folder import Kept, Tell, read_kept, unheard, write_kept
 from rebench.runs.shards import write_atomically
 
-__all__ = ["Chunk", "Intent", "JobSpec", "Journal", "Owner", "Sent", "Submission"]
+__all__ = ["Chunk", "Groups", "Intent", "Journal", "Owner", "Sent", "Submission"]
 
 # Names of the folders of submissions, such as ``0001``.
 _NUMBER: Final = re.compile("[0-9]{4}|[1-9][0-9]{4,}")
@@ -48,20 +48,8 @@ class Sent(Kept):
     process: ProcessMark | None = None
 
 
-class JobSpec(RootModel[tuple[tuple[str, ...], ...]]):
-    """The work of a job: trials by their ids, in groups that are trained as one network."""
-
-    model_config = ConfigDict(frozen=True)
-
-    @property
-    def groups(self) -> tuple[tuple[str, ...], ...]:
-        """The groups in order."""
-        return self.root
-
-    @property
-    def trials(self) -> tuple[str, ...]:
-        """All trials in order."""
-        return tuple(itertools.chain.from_iterable(self.root))
+# The work of a job: trials by their ids, in groups that are trained as one network.
+Groups: TypeAlias = tuple[tuple[str, ...], ...]
 
 
 class Chunk(Plain):
@@ -69,9 +57,7 @@ class Chunk(Plain):
 
     name: str
     """The name of its jobs in the queue. It ends with the number of the chunk."""
-    type_name: str = ""
-    """The type of device; empty for a sweep without types."""
-    jobs: tuple[JobSpec, ...]
+    jobs: tuple[Groups, ...]
 
     @property
     def number(self) -> int:
@@ -81,12 +67,18 @@ class Chunk(Plain):
     @property
     def trials(self) -> list[str]:
         """The trials of all jobs."""
-        return [trial_id for job in self.jobs for trial_id in job.trials]
+        groups = itertools.chain.from_iterable(self.jobs)
+        return list(itertools.chain.from_iterable(groups))
+
+    def trials_of(self, task: int) -> tuple[str, ...]:
+        """Return the trials of one job, in order."""
+        return tuple(itertools.chain.from_iterable(self.jobs[task]))
 
     def sent_as(self, number: str) -> Sent:
         """Return the jobs of the chunk, given the number of its array or of its only job."""
-        tasks = range(len(self.jobs))
-        return Sent(jobs=tuple(f"{number}_{at}" for at in tasks) if len(tasks) > 1 else (number,))
+        if len(self.jobs) == 1:
+            return Sent(jobs=(number,))
+        return Sent(jobs=tuple(f"{number}_{at}" for at in range(len(self.jobs))))
 
 
 class Intent(Kept):
@@ -94,7 +86,7 @@ class Intent(Kept):
 
     cluster: str
     spec_hash: str
-    # The folder in which the jobs look for the run; None in old files.
+    # The folder in which the jobs look for the run; None in a plan that is not written yet.
     run: Path | None = None
     options: SlurmOptions = SlurmOptions()
     train: TrainOptions = TrainOptions()
@@ -111,19 +103,7 @@ class Intent(Kept):
     dirty: bool | None = None
     # Node failures in submissions before this number are ignored.
     nodes_judged_from: int = 0
-    # Factor on the memory in the sweep; above 1 after jobs that ran out of memory.
-    memory_factor: Annotated[float, Field(ge=1, le=10)] = 1.0
     chunks: tuple[Chunk, ...]
-
-    @model_validator(mode="after")
-    def _of_known_types(self) -> Intent:
-        if unknown := {chunk.type_name for chunk in self.chunks} - {"", *self.options.types}:
-            raise ValueError(f"chunks are of types that the options lack: {unknown}")
-        return self
-
-    def options_of(self, chunk: Chunk) -> SlurmOptions:
-        """Return the options of the jobs of a chunk."""
-        return self.options.of(chunk.type_name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,8 +219,11 @@ class Journal:
 
     def last(self) -> Intent | None:
         """Return the last plan; None without a plan."""
-        intents = (one.intent() for one in reversed(self.submissions()))
-        return next((intent for intent in intents if intent is not None), None)
+        for one in reversed(self.submissions()):
+            intent = one.intent()
+            if intent is not None:
+                return intent
+        return None
 
     def next(self) -> Submission:
         """Return the submission with the next free number."""

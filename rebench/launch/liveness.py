@@ -47,7 +47,7 @@ class Report(Kept):
     epochs: Annotated[int, Field(ge=0, le=2**31)] = 0
     epochs_per_s: float | None = None
     note: str = ""
-    log: str = ""  # path of the worker's log; empty in old reports, and outside of a job
+    log: str = ""  # path of the worker's log; empty outside of a job
     updated: str
 
     @property

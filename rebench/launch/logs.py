@@ -43,27 +43,29 @@ def log_of(run: Run, trial_id: str) -> list[Printed]:
             f"no trial {trial_id!r} in {run.folder}; near: {', '.join(near) or 'none'} (`rebench"
             " status --trials` lists all ids)"
         )
-    logs = [
-        path
-        for submission in Journal(run.folder).submissions()
-        for job in _jobs_with(submission, trial_id)
-        for path in sorted(submission.logs.glob(f"{job}_*log*"))
-    ]
-    all_of = {path: _lines(path) for path in logs}
-    own = [Printed(log, list(_about(trial_id, lines)), True) for log, lines in all_of.items()]
-    if not any(part.lines for part in own):
-        own = [Printed(log, lines, False) for log, lines in all_of.items()]
-    return [part for part in own if part.lines]
+    whole: list[Printed] = []
+    about: list[Printed] = []
+    for submission in Journal(run.folder).submissions():
+        for job in _jobs_with(submission, trial_id):
+            for path in sorted(submission.logs.glob(f"{job}_*log*")):
+                lines = _lines(path)
+                whole.append(Printed(path, lines, False))
+                about.append(Printed(path, list(_about(trial_id, lines)), True))
+    return [one for one in about if one.lines] or [one for one in whole if one.lines]
 
 
 def _jobs_with(submission: Submission, trial_id: str) -> Iterator[str]:
     """Yield the numbers of the jobs that were given a trial."""
     intent = submission.intent()
-    for at, chunk in enumerate(intent.chunks if intent else ()):
+    if intent is None:
+        return
+    for at, chunk in enumerate(intent.chunks):
         sent = submission.sent(at, tasks=len(chunk.jobs))
-        for number, job in zip(sent.jobs if sent else (), chunk.jobs, strict=False):
-            if trial_id in job.trials:
-                yield number
+        if sent is None:
+            continue
+        for task in range(len(chunk.jobs)):
+            if trial_id in chunk.trials_of(task):
+                yield sent.jobs[task]
 
 
 def _lines(log: Path) -> list[str]:

@@ -7,18 +7,17 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rebench.errors import ClusterError, UnknownNameError
-from rebench.launch.clusters import Array, JobView, recorded
+from rebench.launch.clusters import JobView, recorded
 from rebench.launch.journal import Intent, Journal, Submission
 from rebench.launch.liveness import Report, read_reports
-from rebench.launch.task import Task
 from rebench.runs import Finished, FinishedTrials
 from rebench.runs.folder import Failure, Run, Tell, unheard
 
-__all__ = ["State", "adopt_jobs", "array_of", "cancel_jobs", "jobs_of", "read_state"]
+__all__ = ["State", "adopt_jobs", "cancel_jobs", "jobs_of", "read_state"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,11 +39,10 @@ class State:
         """Trial -> its last job; a live job has priority over later jobs."""
         latest: dict[str, JobView] = {}
         for job in self.jobs:
-            latest |= {
-                trial_id: job
-                for trial_id in job.trials
-                if job.live or trial_id not in latest or not latest[trial_id].live
-            }
+            for trial_id in job.trials:
+                before = latest.get(trial_id)
+                if job.live or before is None or not before.live:
+                    latest[trial_id] = job
         return latest
 
     @functools.cached_property
@@ -55,12 +53,12 @@ class State:
     @functools.cached_property
     def failed(self) -> set[str]:
         """Return the trials that failed and were not submitted again after the failure."""
-        latest = self.latest
-        return {
-            key
-            for key, failure in self.failures.items()
-            if key not in latest or failure.submission >= latest[key].submission
-        }
+        failed = set()
+        for key, failure in self.failures.items():
+            job = self.latest.get(key)
+            if job is None or failure.submission >= job.submission:
+                failed.add(key)
+        return failed
 
     @property
     def idle(self) -> set[str]:
@@ -123,19 +121,19 @@ def jobs_of(
             f"{run.folder} is a copy of {run.original}: jobs of the original are ignored;"
             " `rebench submit` makes the copy a separate run"
         )
-    jobs = [
-        job
-        for one in Journal(run.folder).submissions(tell)
-        if (intent := one.intent(tell)) is not None
-        for job in _jobs_of_submission(one, intent, tell)
-    ]
+    jobs: list[JobView] = []
+    for one in Journal(run.folder).submissions(tell):
+        intent = one.intent(tell)
+        if intent is not None:
+            jobs += _jobs_of_submission(one, intent, tell)
     for name in {job.cluster for job in jobs}:
         own = [at for at, job in enumerate(jobs) if job.cluster == name and run.owns(job.name)]
         views = [jobs[at] for at in own]
         seen = recorded(name).states(run, views, ask=ask_queue, done=done, tell=tell)
         for at, job in zip(own, seen, strict=True):
             jobs[at] = job
-    if astray := sum(job.astray and job.live for job in jobs):
+    astray = sum(job.astray and job.live for job in jobs)
+    if astray:
         tell(
             f"{run.folder} was moved, but {astray} jobs look for it in its old place: they will"
             " fail. Move it back, or cancel them and submit again"
@@ -145,30 +143,30 @@ def jobs_of(
 
 def _jobs_of_submission(one: Submission, intent: Intent, tell: Tell) -> list[JobView]:
     """Return the jobs of a submission from the journal, without their states."""
-    owner, jobs = one.owner(), list[JobView]()
+    jobs: list[JobView] = []
+    owner = one.owner()
     astray = intent.run is not None and not _is_same(intent.run, one.run)
     for number, chunk in enumerate(intent.chunks):
         sent = one.sent(number, tell, tasks=len(chunk.jobs))
-        clusters = intent.options_of(chunk).clusters or ""
-        jobs += [
-            JobView(
+        for task in range(len(chunk.jobs)):
+            job = JobView(
                 submission=one.number,
                 cluster=intent.cluster,
-                clusters=clusters,
+                clusters=intent.options.clusters or "",
                 name=chunk.name,
                 task=task,
-                type_name=chunk.type_name,
-                job=sent.jobs[task] if sent else "",
-                process=sent.process if sent else None,
-                trials=spec.trials,
+                partition=intent.options.partition or "",
+                trials=chunk.trials_of(task),
                 folder=one.logs,
                 sent_file=one.sent_file(number),
                 is_sent=sent is not None,
                 astray=astray,
-                owner=owner.user if owner else "",
             )
-            for task, spec in enumerate(chunk.jobs)
-        ]
+            if owner is not None:
+                job = replace(job, owner=owner.user)
+            if sent is not None:
+                job = replace(job, job=sent.jobs[task], process=sent.process)
+            jobs.append(job)
     return jobs
 
 
@@ -177,17 +175,6 @@ def _is_same(path: Path, folder: Path) -> bool:
         return path.samefile(folder)
     except (OSError, ValueError):  # gone, or a path with NUL
         return False
-
-
-def array_of(submission: Submission, intent: Intent, number: int) -> Array:
-    """Return chunk `number` of a submission, with the work of its jobs."""
-    chunk, run = intent.chunks[number], str(submission.run)
-    return Array(
-        submission=submission,
-        chunk=chunk,
-        options=intent.options_of(chunk),
-        tasks=[Task(run, submission.number, number, task) for task in range(len(chunk.jobs))],
-    )
 
 
 def adopt_jobs(run: Run, jobs: Sequence[JobView], tell: Tell) -> int:
@@ -218,9 +205,8 @@ def cancel_jobs(run: Run, only: Sequence[str] = (), tell: Tell = unheard) -> lis
     for name in only:
         if name not in {job.job for job in live}:
             raise UnknownNameError("live job", name, [job.job for job in live])
+    cancelled: list[str] = []
     chosen = [job for job in live if not only or job.job in only]
-    return [
-        number
-        for name in dict.fromkeys(job.cluster for job in chosen)
-        for number in recorded(name).cancel([job for job in chosen if job.cluster == name])
-    ]
+    for name in dict.fromkeys(job.cluster for job in chosen):
+        cancelled += recorded(name).cancel([job for job in chosen if job.cluster == name])
+    return cancelled

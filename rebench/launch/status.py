@@ -5,14 +5,13 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 
 from rebench.arguments import checked
 from rebench.errors import ClusterError, StoreError
@@ -42,8 +41,6 @@ class TrialStatus:
 
     trial_id: str
     state: TrialState
-    type_name: str = ""
-    """Type of device; empty in a sweep without types."""
     job: str = ""
     reason: str = ""
     """Why the trial failed, was lost or waits."""
@@ -103,26 +100,32 @@ def _status(run: Path, finished: FinishedTrials | None = None) -> Status:
     warnings: list[str] = []
     state = read_state(opened, warnings.append, by_files=True, finished=finished)
     warnings += opened.troubles()
-    types = {one: job.type_name for job in state.jobs if job.type_name for one in job.trials}
     training = {(one.holder.job, key): one for one in state.reports for key in one.trials}
     # If a job has several processes, the note of the first one (by name) says how the job ended.
     notes = {report.holder.job: report.note for report in reversed(state.reports) if report.note}
     trials = {}
     for trial_id in opened.ids(warnings.append):
         job = state.latest.get(trial_id)
-        told = functools.partial(TrialStatus, trial_id=trial_id, type_name=types.get(trial_id, ""))
         if trial_id in state.done:
-            diverged = state.done[trial_id].status == "diverged"
-            trials[trial_id] = told(state="diverged" if diverged else "done")
+            ended: TrialState = "done"
+            if state.done[trial_id].status == "diverged":
+                ended = "diverged"
+            told = TrialStatus(trial_id=trial_id, state=ended)
         elif trial_id in state.failed:
             failure = state.failures[trial_id]
-            reason = f"{failure.kind}: {failure.message} (on {failure.node})"
-            trials[trial_id] = told(state="failed", job=failure.job, reason=reason, log=failure.log)
+            told = TrialStatus(
+                trial_id=trial_id,
+                state="failed",
+                job=failure.job,
+                reason=f"{failure.kind}: {failure.message} (on {failure.node})",
+                log=failure.log,
+            )
         elif job is None or job.state.name == "NOT SENT":
-            trials[trial_id] = told(state="pending")
+            told = TrialStatus(trial_id=trial_id, state="pending")
         else:
             report = training.get((job.job, trial_id))
-            trials[trial_id] = told(**_of_a_job(job, report, notes.get(job.job, "")))
+            told = _of_a_job(trial_id, job, report, notes.get(job.job, ""))
+        trials[trial_id] = told
     return Status(
         run=opened,
         trials=trials,
@@ -133,22 +136,34 @@ def _status(run: Path, finished: FinishedTrials | None = None) -> Status:
     )
 
 
-def _of_a_job(job: JobView, report: Report | None, note: str) -> dict[str, Any]:
-    """Return the state of a trial that was given to a job and has no record, with its details."""
+def _of_a_job(trial_id: str, job: JobView, report: Report | None, note: str) -> TrialStatus:
+    """Return the state of a trial that was given to a job and has no record."""
+    log = job.log
     # Each process of a job has a separate log.
-    log = (report.log if report is not None else "") or job.log
+    if report is not None and report.log:
+        log = report.log
+    told = TrialStatus(trial_id=trial_id, state="queued", job=job.job or job.name, log=log)
     name, reason = job.state.name.lower(), job.state.reason
     if not job.live:
         why = "; ".join(part for part in (reason, note) if part not in _NO_REASON)
-        lost = f"job {name}" + (f" ({why})" if why else "")
-        return {"state": "lost", "job": job.job, "reason": lost, "log": log}
+        lost = f"job {name}"
+        if why:
+            lost += f" ({why})"
+        return replace(told, state="lost", reason=lost)
     if report is not None and name in ("running", "completing", "suspended", "unknown"):
-        progress = {"epoch": report.epoch, "epochs": report.epochs, "eta_s": report.eta_s}
-        what = "" if name == "running" else name
-        return {"state": "running", "job": job.job, "reason": what, "log": log, **progress}
+        if name == "running":
+            name = ""
+        return replace(
+            told,
+            state="running",
+            reason=name,
+            epoch=report.epoch,
+            epochs=report.epochs,
+            eta_s=report.eta_s,
+        )
     if name in ("pending", "unknown") and reason not in _NO_REASON:
         name = f"{name}: {reason}"
-    return {"state": "queued", "job": job.job or job.name, "reason": name, "log": log}
+    return replace(told, reason=name)
 
 
 # Number of looks between two submissions. It doubles after a submission that finished no trial.

@@ -6,6 +6,7 @@ submitted.
 
 from __future__ import annotations
 
+import functools
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -22,13 +23,14 @@ from rebench.errors import (
     RebenchError,
     TooManyJobsError,
 )
-from rebench.launch.clusters import Cluster, Limits
+from rebench.launch.clusters import Array, Cluster, Limits
 from rebench.launch.clusters import cluster as cluster_of
 from rebench.launch.decide import Decision, Order, decide, smaller
 from rebench.launch.expansion import expand_spec
 from rebench.launch.forecast import times_for
 from rebench.launch.journal import Intent, Journal, Submission
-from rebench.launch.state import State, adopt_jobs, array_of, read_state
+from rebench.launch.state import State, adopt_jobs, read_state
+from rebench.launch.worker import work
 from rebench.recipes import own_package
 from rebench.runs import SweepSpec, Trial, read_spec, with_settings
 from rebench.runs.folder import Run, Tell, run_folder, unheard
@@ -44,9 +46,8 @@ _NO_ROOM: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preview:
-    """Preview of the jobs for one type of device."""
+    """Preview of the jobs of a dry run."""
 
-    type_name: str
     trials: int
     jobs: int
     arrays: int
@@ -81,8 +82,8 @@ class Submitted:
     """Number of trials that failed in this process (cluster debug)."""
     adopted: int = 0
     """Number of jobs that an earlier submission sent and did not record."""
-    previews: tuple[Preview, ...] = ()
-    """The jobs of a dry run, for each type of device."""
+    preview: Preview | None = None
+    """The jobs of a dry run; None if it has no job."""
 
 
 @checked
@@ -94,6 +95,7 @@ def submit(
     settings: Mapping[str, Any] | None = None,
     past: str | Path | None = None,
     data_root: str | Path | None = None,
+    trials: Annotated[int, Between(1)] | None = None,
     trials_per_job: Annotated[int, Between(1)] | None = None,
     retry_failed: bool = False,
     trust_folder: bool = False,
@@ -113,13 +115,14 @@ def submit(
         settings: values that replace those of the file: ``{"slurm.partition": "gpu"}``.
         past: a run from whose records the times are estimated; by default this run.
         data_root: the folder of the data sets.
+        trials: the maximum number of trials to submit; by default all.
         trials_per_job: the number of trials of a job; by default, as the estimated times suggest.
         retry_failed: whether to submit failed trials too.
         trust_folder: whether to accept the stored sweep of a run that others could have written.
         accept_change: whether to continue a run with a sweep that has changed.
         preflight: whether to check data, time limit, memory and GPU first, and to leave out nodes
             on which jobs failed.
-        dry_run: whether to return previews only, and submit nothing.
+        dry_run: whether to return a preview only, and submit nothing.
         tell: receives one line about each thing that the user should know.
         confirm: receives the device hours before anything is submitted; it may raise.
 
@@ -135,13 +138,14 @@ def submit(
         cluster=cluster or "slurm",
         past=None if past is None else Path(past),
         data_root=None if data_root is None else str(data_root),
+        trials=trials,
         trials_per_job=trials_per_job,
         retry_failed=retry_failed,
         accept_change=accept_change,
         preflight=preflight,
     )
     if path.is_dir():
-        sweep, trials, last = _stored(folder, settings or {}, trust_folder=trust_folder)
+        sweep, listed, last = _stored(folder, settings or {}, trust_folder=trust_folder)
         order = replace(
             order,
             cluster=cluster or last.cluster,
@@ -150,13 +154,8 @@ def submit(
         )
     else:
         sweep = with_settings(read_spec(path), settings or {})
-        trials = expand_spec(sweep).trials
-    sending = _Sending(folder, sweep, trials, order, cluster_of(order.cluster), tell)
-    for key in sweep.slurm.overridden(settings or {}) if sending.cluster.has_queue else ():
-        tell(
-            f"--set {key} changes nothing: every type of [slurm.types] has its own value; set"
-            f" {key.replace('slurm.', 'slurm.types.NAME.')}"
-        )
+        listed = expand_spec(sweep).trials
+    sending = _Sending(folder, sweep, listed, order, cluster_of(order.cluster), tell)
     return sending.rehearse() if dry_run else sending.send(confirm)
 
 
@@ -181,7 +180,7 @@ class _Sending:
             state = read_state(run, self.tell)
             adopted = adopt_jobs(run, state.jobs, self.tell)
             decision = self._decide(mine, run.job_prefix, state, limits)
-            confirm(sum(decision.hours.values()))
+            confirm(decision.hours)
             # A submission that was refused or declined leaves the stored sweep as it is.
             run.write_sweep(self.spec, self.trials)
             recipes = {trial.recipe.name for trial in self.trials}
@@ -191,16 +190,17 @@ class _Sending:
             commit, dirty = source_commit(*own)
             known = {"code": code, "commit": commit, "dirty": dirty, "run": run.folder}
             # The finished trials of a stack keep their checkpoints until the stack is finished.
-            wanted = {one.trial_id for group in decision.groups for one in group}
-            run.remove_leftovers(state.done.keys() - state.held.keys() - wanted)
+            run.remove_leftovers(state.done.keys() - state.held.keys() - decision.unfinished)
             intent = decision.intent.model_copy(update=known)
             mine.write_intent(intent)
             live = any(job.live and job.cluster == self.order.cluster for job in state.jobs)
             jobs, trials, refusal = self._send_arrays(mine, intent, decision, live=live)
         finally:
             mine.close()
-        failures = run.failures().values() if self.cluster.waits else ()
-        failed_here = sum(one.submission == mine.number for one in failures)
+        failed_here = 0
+        if self.cluster.waits:
+            failures = run.failures().values()
+            failed_here = sum(one.submission == mine.number for one in failures)
         return replace(
             self._summary(state, decision, trials, refusal or _NO_ROOM),
             jobs=tuple(jobs),
@@ -218,31 +218,40 @@ class _Sending:
         """
         jobs: list[str] = []
         trials: set[str] = set()
-        number, refusal = 0, ""
+        number = 0
+        refusal = ""
         while number < len(intent.chunks):
             chunk = intent.chunks[number]
-            throttle = decision.throttles[chunk.type_name]
-            array = array_of(mine, intent, number)
+            array = Array(
+                submission=mine,
+                chunk=chunk,
+                options=intent.options,
+                after=decision.throttle.before(len(chunk.jobs)),
+                work=functools.partial(work, mine.run, mine.number, number, in_job=False),
+            )
             mine.touch()
             try:
-                sent = self.cluster.submit(replace(array, after=throttle.before(len(array.tasks))))
+                sent = self.cluster.submit(array)
             except RebenchError as error:
-                fewer = smaller(intent, number) if isinstance(error, TooManyJobsError) else None
-                if fewer is None or not (fewer.chunks or live):
-                    if not self.cluster.has_queue:
-                        raise
-                    left = sum(len(later.trials) for later in intent.chunks[number:])
-                    before = f"{len(jobs)} jobs were submitted before. " if jobs else ""
-                    raise type(error)(
-                        f"{error} | {before}It is unknown whether the cluster accepted this job:"
-                        " remove the cause (--set slurm.KEY=VALUE), then submit again. This finds"
-                        f" accepted jobs of the {left} trials, and sends the other trials"
-                    ) from error
-                mine.write_intent(fewer)
-                intent, refusal = fewer, f"SLURM takes no more jobs now ({error})"
-                continue
+                fewer = smaller(intent, number)
+                if isinstance(error, TooManyJobsError) and (fewer.chunks or live):
+                    mine.write_intent(fewer)
+                    intent = fewer
+                    refusal = f"SLURM takes no more jobs now ({error})"
+                    continue
+                if not self.cluster.has_queue:
+                    raise
+                left = sum(len(later.trials) for later in intent.chunks[number:])
+                before = ""
+                if jobs:
+                    before = f"{len(jobs)} jobs were submitted before. "
+                raise type(error)(
+                    f"{error} | {before}It is unknown whether the cluster accepted this job:"
+                    " remove the cause (--set slurm.KEY=VALUE), then submit again. This finds"
+                    f" accepted jobs of the {left} trials, and sends the other trials"
+                ) from error
             mine.write_sent(number, sent)
-            throttle.sent(sent.jobs[0].partition("_")[0], len(array.tasks))
+            decision.throttle.sent(sent.jobs[0].partition("_")[0], len(chunk.jobs))
             jobs += sent.jobs
             trials.update(chunk.trials)
             number += 1
@@ -250,41 +259,41 @@ class _Sending:
 
     def rehearse(self) -> Submitted:
         """Return the result that `send` would have now; from files only, if SLURM is silent."""
-        run = Run.open(self.folder) if (self.folder / "run.json").exists() else None
-        if run is not None:
+        state = State()
+        prefix = "rebench-dry-run-"
+        if (self.folder / "run.json").exists():
+            run = Run.open(self.folder)
             self._agree(run)
-        state = read_state(run, self.tell, by_files=True) if run else State()
+            state = read_state(run, self.tell, by_files=True)
+            prefix = run.job_prefix
         try:
             limits = self.cluster.limits(self.spec.slurm)
         except ClusterError as error:
             self.tell(f"{error}. The limits of SLURM are unknown, so they are not checked")
             limits = Limits()
         mine = Journal(self.folder.absolute()).next()
-        prefix = run.job_prefix if run else "rebench-dry-run-"
         decision = self._decide(mine, prefix, state, limits, rehearsal=True)
         chunks = decision.intent.chunks
-        previews = [
-            self._preview(mine, decision, name)
-            for name in dict.fromkeys(chunk.type_name for chunk in chunks)
-        ]
         trials = {key for chunk in chunks for key in chunk.trials}
-        return replace(self._summary(state, decision, trials), previews=tuple(previews))
-
-    def _preview(self, mine: Submission, decision: Decision, type_name: str) -> Preview:
-        """Return the preview of the jobs for one type of device."""
-        own = [one for one in decision.intent.chunks if one.type_name == type_name]
-        first = array_of(mine, decision.intent, decision.intent.chunks.index(own[0]))
-        after = decision.throttles[type_name].before(len(first.tasks))
-        return Preview(
-            type_name=type_name,
-            trials=len(decision.pending & {key for chunk in own for key in chunk.trials}),
-            jobs=sum(len(chunk.jobs) for chunk in own),
-            arrays=len(own),
-            device_hours=decision.hours[type_name],
+        told = self._summary(state, decision, trials)
+        if not chunks:
+            return told
+        first = Array(
+            submission=mine,
+            chunk=chunks[0],
+            options=decision.intent.options,
+            after=decision.throttle.before(len(chunks[0].jobs)),
+        )
+        preview = Preview(
+            trials=told.sent,
+            jobs=sum(len(chunk.jobs) for chunk in chunks),
+            arrays=len(chunks),
+            device_hours=decision.hours,
             times_from=decision.times_from,
             data_root=self.order.data_root,
-            script=self.cluster.script(replace(first, after=after)),
+            script=self.cluster.script(first),
         )
+        return replace(told, preview=preview)
 
     def _decide(
         self,

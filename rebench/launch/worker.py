@@ -66,19 +66,27 @@ def _identify(submission: Submission, *, in_job: bool) -> tuple[Holder, int, int
 
         job = JobEnvironment()
         home, rank, processes = cluster(job.cluster), job.global_rank, job.num_tasks
-        # A job of this machine has the number of its first process, which the submitter knows.
-        number = job.job_id if home.has_queue else os.environ["REBENCH_JOB"]
+        number = job.job_id
+        if not home.has_queue:
+            # A job of this machine has the number of its first process, which the submitter knows.
+            number = os.environ["REBENCH_JOB"]
     else:
         # Outside of a worker's job: if this process runs inside another SLURM job, the claims name
         # that job, and the queue shows whether it is alive.
         allocation, rank, processes = job_name(), 0, 1
         home, number = cluster("slurm" if allocation else "debug"), allocation or str(os.getpid())
-    host = "" if home.has_queue else f"-{_NODE}"
-    share = f"-p{rank}" if processes > 1 else ""
+    worker = f"{submission.number:04d}-{number}"
+    attempt = 0
+    if home.has_queue:
+        attempt = slurm_number("SLURM_RESTART_COUNT")
+    else:
+        worker += f"-{_NODE}"
+    if processes > 1:
+        worker += f"-p{rank}"
     me = Holder(
-        worker=f"{submission.number:04d}-{number}{host}{share}",
+        worker=worker,
         job=number,
-        attempt=slurm_number("SLURM_RESTART_COUNT") if home.has_queue else 0,
+        attempt=attempt,
         cluster=home.name,
         user=getpass.getuser(),
         process=this_process(),
@@ -117,22 +125,20 @@ class _Worker:
         chunk = self._intent.chunks[number]
         # The name of a job contains that of the run, so a damaged run.json is no problem.
         self._run = Run(folder, chunk.name.removeprefix("rebench-").rpartition("-")[0])
-        self._options = self._intent.options_of(chunk)
-        own = set(chunk.jobs[task].trials)
+        self._options = self._intent.options
+        own = set(chunk.trials_of(task))
         trials = self._run.trials(own, _log.warning)
         # Trials that are no longer in the sweep are not trained.
-        listed = (
-            tuple(trials[one] for one in group if one in trials)
-            for group in chunk.jobs[task].groups
-        )
-        groups = [group for group in listed if group]
+        groups: list[TrialGroup] = []
+        for ids in chunk.jobs[task]:
+            group = tuple(trials[one] for one in ids if one in trials)
+            if group:
+                groups.append(group)
         # Each process of a job begins with its own share of the groups, and then helps the other
         # processes with theirs.
-        self._groups = [
-            group
-            for at in range(processes)
-            for group in groups[(self._rank + at) % processes :: processes]
-        ]
+        self._groups: list[TrialGroup] = []
+        for at in range(processes):
+            self._groups += groups[(self._rank + at) % processes :: processes]
         self._finished = FinishedTrials(folder, own).refresh()
         self._failed: set[str] = set()
         self._signal: int | None = None
@@ -143,12 +149,11 @@ class _Worker:
         self._at_end.callback(self._failures.close)
 
     def work(self) -> None:
-        """Go through the groups twice: the second time for trials that other workers held."""
+        """Train the remaining trials of all groups."""
         self._listen()
         try:
-            for _ in range(2):
-                for group in self._groups:
-                    self._train_rest(group)
+            for group in self._groups:
+                self._train_rest(group)
         except Interrupted:
             self._leave()
         except (StoreError, ClusterError, MissingDataError, OSError) as error:
@@ -158,15 +163,13 @@ class _Worker:
         finally:
             self._at_end.close()
         left = sum(len(self._open(group)) for group in self._groups)
-        note = f"ended; {left} trials are held by other workers" if left else "ended"
+        note = "ended"
+        if left:
+            note = f"ended; {left} trials are held by other workers"
         self._reporter.end(note)
 
     def _open(self, group: TrialGroup) -> set[str]:
-        return {
-            one.trial_id
-            for one in group
-            if one.trial_id not in self._finished.trials and one.trial_id not in self._failed
-        }
+        return {one.trial_id for one in group} - self._finished.trials.keys() - self._failed
 
     def _look(self) -> None:
         """Read the records and failures of other workers."""
@@ -268,8 +271,10 @@ class _Worker:
         except Exception as error:  # noqa: BLE001 - a trial that raises must not end the others
             _log.exception("%s (%d in its stack) failed", group[0].describe(), len(group))
             if len(group) == 1:
-                message = (str(error).splitlines() or [""])[0]
-                kind = "out of memory" if "out of memory" in message else type(error).__name__
+                message = str(error).partition("\n")[0]
+                kind = type(error).__name__
+                if "out of memory" in message:
+                    kind = "out of memory"
                 self._fail(group[0].trial_id, kind, message)
                 return
         else:
@@ -321,8 +326,11 @@ class _Worker:
 
     def _listen(self) -> None:
         """Listen to the signals that ask a worker to stop at the next checkpoint."""
-        asked = [] if self._cluster.waits else [signal.SIGUSR2, signal.SIGTERM]
-        asked += [] if self._in_job else [signal.SIGINT]
+        asked: list[signal.Signals] = []
+        if not self._cluster.waits:
+            asked += [signal.SIGUSR2, signal.SIGTERM]
+        if not self._in_job:
+            asked.append(signal.SIGINT)
         # Python can set signal handlers in the main thread only.
         if threading.current_thread() is threading.main_thread():
             for number in asked:
@@ -377,7 +385,9 @@ class _Worker:
 
     def _requeue(self, *, timed_out: bool) -> None:
         job, attempt = self._me.job, self._me.attempt
-        times = self._submission.time_outs(job, attempt) if timed_out else 0
+        times = 0
+        if timed_out:
+            times = self._submission.time_outs(job, attempt)
         # Without this limit the job would be requeued for ever.
         if times > self._options.max_requeues:
             why = f"gave up: the job reached its time limit too many times ({times})"
@@ -399,7 +409,8 @@ def _blaming_the_node() -> Iterator[None]:
     except (StoreError, ClusterError, MissingDataError):
         raise
     except Exception as error:
-        said = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+        reason = str(error).partition("\n")[0]
+        said = f"{type(error).__name__}: {reason}"
         raise ClusterError(f"node {_NODE} cannot train ({said}); {_AGAIN}") from error
 
 
@@ -411,7 +422,8 @@ def _data(dataset: str, split: str, root: str | None) -> TrainingData:
 
 
 def _intent_of(submission: Submission) -> Intent:
-    if (intent := submission.intent()) is not None:
+    intent = submission.intent()
+    if intent is not None:
         return intent
     raise StoreError(
         f"{submission.folder}/intent.json is missing or damaged, so that this job does not know its"

@@ -9,7 +9,7 @@ from .plan import (
     guess_cpu,
     measured_cpu,
     pack,
-    pack_types,
+    pack_jobs,
 )
 from .record import (
     Cost,
@@ -24,7 +24,7 @@ from .record import (
 from .results import Finished, FinishedTrials
 from .sample import choose_cells
 from .shards import ShardReader, ShardWriter, atomic_file, write_atomically
-from .slurm_options import SlurmOptions, TypeOptions
+from .slurm_options import SlurmOptions
 from .spec import (
     SweepSpec,
     TrainOptions,
@@ -61,7 +61,6 @@ __all__ = [
     "TimeModel",
     "TrainOptions",
     "Trial",
-    "TypeOptions",
     "atomic_file",
     "choose_cells",
     "collect_provenance",
@@ -75,7 +74,7 @@ __all__ = [
     "measured_cpu",
     "now",
     "pack",
-    "pack_types",
+    "pack_jobs",
     "parse_setting",
     "parse_spec",
     "read_settings",

@@ -87,8 +87,7 @@ class Holder(Kept):
     job: str
     attempt: int
     cluster: str
-    # Empty in claims of version 0.1.
-    user: str = ""
+    user: str
     process: ProcessMark
     # Consecutive deaths of workers on this trial without a new checkpoint. Preemptions and lost
     # nodes do not count.

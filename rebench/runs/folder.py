@@ -196,7 +196,7 @@ class Identity(Kept):
 
     # Part of the names of its jobs.
     name: Annotated[str, Field(pattern=r"^[\w.-]{1,64}$")]
-    # None in files of version 0.1.
+    # None in a file that a user has written again.
     path: Path | None = None
 
 
@@ -207,8 +207,7 @@ class Failure(Kept):
     submission: int
     kind: str
     message: str
-    # Empty in files of version 0.1.
-    job: str = ""
+    job: str
     worker: str
     node: str
     log: str

@@ -28,7 +28,7 @@ __all__ = [
     "guess_cpu",
     "measured_cpu",
     "pack",
-    "pack_types",
+    "pack_jobs",
 ]
 
 
@@ -179,33 +179,29 @@ def pack(
     return jobs
 
 
-def pack_types(
+def pack_jobs(
     groups: Sequence[tuple[Trial, ...]],
     model: TimeModel,
     options: SlurmOptions,
     *,
     trials_per_job: int | None = None,
     here: bool = False,
-) -> dict[str, list[Job]]:
-    """Return the jobs of each device type, by its name.
+) -> list[Job]:
+    """Return the jobs of a sweep with these options.
 
     Jobs `here`, on this machine, have no time limit and may be short.
     """
-    by_type = options.by_type
-    own: dict[str, list[tuple[Trial, ...]]] = {name: [] for name in by_type}
-    for members in groups:
-        own[options.type_of(members[0])].append(members)
-    return {
-        name: pack(
-            own[name],
-            model.faster(options.speed_of(name)),
-            limit_s=math.inf if here else asked.time_min * 60,
-            parallelism=asked.array_parallelism,
-            shortest_s=0.0 if here else _SHORTEST_S,
-            trials_per_job=trials_per_job,
-        )
-        for name, asked in by_type.items()
-    }
+    limit_s, shortest_s = options.time_min * 60.0, _SHORTEST_S
+    if here:
+        limit_s, shortest_s = math.inf, 0.0
+    return pack(
+        groups,
+        model,
+        limit_s=limit_s,
+        parallelism=options.array_parallelism,
+        shortest_s=shortest_s,
+        trials_per_job=trials_per_job,
+    )
 
 
 def group_seconds(groups: Iterable[tuple[Trial, ...]], model: TimeModel) -> Iterator[float]:

@@ -1,38 +1,24 @@
-"""SlurmOptions: settings of the jobs of a sweep, the ``[slurm]`` table of its file.
-
-A sweep may use several types of device. The cell and the data set of a trial decide its type.
-"""
+"""SlurmOptions: settings of the jobs of a sweep, the ``[slurm]`` table of its file."""
 
 from __future__ import annotations
 
-import functools
-import hashlib
 import math
 import re
-from collections.abc import Iterable, Iterator
-from typing import Annotated, Any, Final, TypeAlias
+from collections.abc import Iterator
+from typing import Annotated, Any, Final
 
-from pydantic import (
-    Field,
-    SerializerFunctionWrapHandler,
-    ValidationError,
-    ValidationInfo,
-    field_validator,
-    model_serializer,
-    model_validator,
-)
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from cells import Cell
 from rebench.printable import CONTROL
-from rebench.runs.trial import Plain, Trial, rule_of
+from rebench.runs.trial import Plain
 
-__all__ = ["JobOptions", "SlurmOptions", "TypeOptions", "slurm_minutes"]
+__all__ = ["SlurmOptions", "slurm_minutes"]
 
 _LARGEST: Final = 2**31 - 1
 
 
-class JobOptions(Plain, strict=True):
-    """Settings of a job: options of SLURM, and how its workers train."""
+class SlurmOptions(Plain, strict=True):
+    """Settings of all jobs of a sweep: options of SLURM, and how workers train."""
 
     partition: str | None = None
     """Partition."""
@@ -67,7 +53,7 @@ class JobOptions(Plain, strict=True):
     signal_delay_s: Annotated[int, Field(ge=1)] = 120
     """Seconds from the signal to write checkpoints to the end of a job; at most half its time."""
     array_parallelism: Annotated[int, Field(ge=1)] = 64
-    """Maximum number of simultaneous jobs of the run; if `types` is given, of each type."""
+    """Maximum number of simultaneous jobs of the run in this partition."""
     max_requeues: Annotated[int, Field(ge=0)] = 20
     """Maximum number of requeues of a job after time-outs."""
     checkpoint_min: Annotated[float, Field(gt=0)] = 10.0
@@ -133,30 +119,6 @@ class JobOptions(Plain, strict=True):
                 raise ValueError(f"must be one line without control characters, got {text!r}")
         return value
 
-
-class TypeOptions(JobOptions):
-    """Settings of one type of device: keys that differ from `[slurm]`, a speed and a share."""
-
-    speed: Annotated[float, Field(ge=1e-6, le=1e6)] = 1.0
-    """Speed of the device. The estimated times of trials, by which jobs are packed, are divided by
-    it."""
-    share: Annotated[float, Field(ge=1e-6, le=1e6)] = 1.0
-    """Share of the sweep, relative to the shares of the other types."""
-
-    @model_serializer(mode="wrap")
-    def _as_given(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return {key: value for key, value in handler(self).items() if key in self.model_fields_set}
-
-
-TypeName: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$")]
-
-
-class SlurmOptions(JobOptions):
-    """Settings of all jobs of a sweep."""
-
-    types: dict[TypeName, TypeOptions] = Field(default_factory=dict)
-    """Types of device. All trials of a cell on a data set use the same type."""
-
     @field_validator("container_binds")
     @classmethod
     def _of_a_container(cls, binds: list[str], info: ValidationInfo) -> list[str]:
@@ -195,49 +157,6 @@ class SlurmOptions(JobOptions):
             raise ValueError("CUDA graphs need a GPU, and device is 'cpu'; leave one of them out")
         return value
 
-    @model_validator(mode="after")
-    def _valid_for_every_type(self) -> SlurmOptions:
-        name = ""
-        try:
-            for name in self.types:
-                self.of(name)
-        except ValidationError as error:
-            raise ValueError(f"types.{name}: {rule_of(error.errors()[0])}") from error
-        return self
-
-    @property
-    def by_type(self) -> dict[str, SlurmOptions]:
-        """Options of each type by its name. Without types, the name is empty."""
-        return {name: self.of(name) for name in self.types} or {"": self}
-
-    @property
-    def shares(self) -> tuple[tuple[str, float], ...]:
-        """Names of the types with their shares; they decide the type of each trial."""
-        return tuple((name, one.share) for name, one in sorted(self.types.items()))
-
-    def of(self, type_name: str) -> SlurmOptions:
-        """Return the options of jobs on a device type; without a name, the shared options."""
-        own = self.types[type_name].model_dump(exclude={"speed", "share"}) if type_name else {}
-        return SlurmOptions.model_validate(self.model_dump(exclude={"types"}) | own)
-
-    def overridden(self, keys: Iterable[str]) -> list[str]:
-        """Return those dotted keys that have no effect, because every type has its own value."""
-        own = [one.model_fields_set for one in self.types.values()]
-        both = set.intersection(*own) if own else set()
-        if "time_min" in both:
-            both.add("time")
-        return [key for key in keys if key.startswith("slurm.") and key.split(".")[1] in both]
-
-    def speed_of(self, type_name: str) -> float:
-        """Return the relative speed of a type."""
-        return self.types[type_name].speed if type_name else 1.0
-
-    def type_of(self, trial: Trial) -> str:
-        """Return the type of a trial, which its cell and data set decide."""
-        if not self.types:
-            return ""
-        return _drawn(trial.cell, trial.dataset, self.shares)
-
 
 def _texts(value: Any) -> Iterator[str]:
     """Yield every text in the value of an option."""
@@ -259,18 +178,3 @@ def slurm_minutes(text: str) -> float:
         given = [0, *given]
     hours, minutes, seconds = [*given, 0, 0][:3]
     return (int(match[1] or 0) * 24 + hours) * 60 + minutes + seconds / 60
-
-
-# Trials of one cell follow each other.
-@functools.lru_cache(maxsize=1024)
-def _drawn(cell: Cell, dataset: str, shares: tuple[tuple[str, float], ...]) -> str:
-    """Draw a name with the probability of its share (weighted rendezvous hashing).
-
-    An added or removed name changes no draw between the other names.
-    """
-
-    def lateness(name: str, share: float) -> float:
-        digest = hashlib.sha256(f"{name}|{cell}|{dataset}".encode()).digest()
-        return -math.log((int.from_bytes(digest[:6], "big") + 0.5) / 2**48) / share
-
-    return min(shares, key=lambda one: lateness(*one))[0]

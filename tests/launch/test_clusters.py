@@ -4,7 +4,6 @@ import json
 import os
 import shlex
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,24 +12,22 @@ from pydantic import ValidationError
 from rebench.errors import ClusterError, TooManyJobsError
 from rebench.launch.clusters import Array, cluster
 from rebench.launch.decide import Throttle
-from rebench.launch.journal import Chunk, Intent, JobSpec, Journal, Submission
-from rebench.launch.state import array_of
+from rebench.launch.journal import Chunk, Intent, Journal, Submission
 from rebench.runs import SlurmOptions
 
-JOB = JobSpec((("0123456789abcdef",),))
+JOB = (("0123456789abcdef",),)
 
 
-def _array(mine: Submission, jobs: int = 1, *, live=None, name="slurm", **options) -> Array:
+def _array(mine: Submission, jobs: int = 1, *, live=None, **options) -> Array:
     asked = SlurmOptions(**options)
     chunk = Chunk(name=f"rebench-x-{mine.number}.0", jobs=(JOB,) * jobs)
-    intent = Intent(cluster=name, spec_hash="", options=asked, chunks=(chunk,))
     after = Throttle(asked.array_parallelism, live or {}).before(jobs)
-    return replace(array_of(mine, intent, 0), after=after)
+    return Array(submission=mine, chunk=chunk, options=asked, after=after)
 
 
 def _script(jobs: int = 1, *, run="/my runs/x", name="slurm", **options) -> list[str]:
     mine = Submission(Path(run) / "submissions/0003", 3)
-    return cluster(name).script(_array(mine, jobs, name=name, **options)).splitlines()
+    return cluster(name).script(_array(mine, jobs, **options)).splitlines()
 
 
 def _flags(*arguments, **options) -> dict[str, str]:
@@ -179,15 +176,16 @@ def test_variables_of_sbatch_count_only_for_options_that_the_sweep_lacks(
 
 
 def test_jobs_in_a_file_of_before_are_read_and_written_as_they_were():
-    text = '{"name":"x.0","type_name":"","jobs":[[["a"],["b","c"]],[["d"]]]}'
+    text = '{"name":"x.0","jobs":[[["a"],["b","c"]],[["d"]]]}'
     chunk = Chunk.model_validate_json(text)
-    assert chunk.jobs[0].groups == (("a",), ("b", "c"))
-    assert chunk.jobs[0].trials == ("a", "b", "c")
+    assert chunk.jobs[0] == (("a",), ("b", "c"))
+    assert chunk.trials_of(0) == ("a", "b", "c")
+    assert chunk.trials == ["a", "b", "c", "d"]
     assert json.loads(chunk.model_dump_json()) == json.loads(text)
 
 
 def test_jobs_of_a_chunk_have_the_numbers_of_an_array_and_a_lone_one_has_its_own():
-    jobs = (JobSpec((("a" * 16,), ("b" * 16, "c" * 16))), JobSpec((("d" * 16,),)))
+    jobs = ((("a" * 16,), ("b" * 16, "c" * 16)), (("d" * 16,),))
     both = Chunk(name="x.0", jobs=jobs)
     assert both.sent_as("12").jobs == ("12_0", "12_1")
     assert Chunk(name="x.0", jobs=jobs[:1]).sent_as("12").jobs == ("12",)
@@ -335,7 +333,6 @@ def test_name_of_an_option_is_a_name(name):
     "hostile",
     [
         {"left_out": {"n1\n#SBATCH --wrap=id": 1.0}},
-        {"memory_factor": 1e300},
         {"trials_per_job": -1},
     ],
 )

@@ -84,13 +84,6 @@ def _shard_of_no_text(run: Path) -> None:
     Path(os.fsdecode(name)).write_bytes(shard.read_bytes() + b"{\n")
 
 
-def _unknown_type(run: Path) -> None:
-    path = run / INTENT
-    content = json.loads(path.read_text())
-    content["chunks"][0]["type_name"] = "none"
-    path.write_text(json.dumps(content))
-
-
 def _process_of(run: Path, **content: object) -> None:
     path = run / SENT
     process = json.loads(path.read_text())["process"]
@@ -104,7 +97,6 @@ ODD = {
     "job": (lambda run: _replaced(run / SENT, jobs=["/x"]), f"{SENT} is damaged: its jobs are"),
     "process": (lambda run: _process_of(run, pid=-1), f"{SENT} is damaged: its jobs are"),
     "large process": (lambda run: _process_of(run, pid=2**40), f"{SENT} is damaged: its jobs are"),
-    "type": (_unknown_type, f"{INTENT} is damaged: which jobs submission 1 sent"),
     "number": (
         lambda run: (run / "submissions" / SQUARE).mkdir(),
         f"submissions/{printable(SQUARE)} is not a submission",

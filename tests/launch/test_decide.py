@@ -25,13 +25,12 @@ indices = [11, 284]
 array_parallelism = 4
 mem_gb = 2
 """
-TYPES = "[slurm.types.a]\npartition = 'a'\n[slurm.types.b]\npartition = 'b'\n"
 TIMES = TimeModel(per_gflop_s=1e-4, per_layer_s=1e-5, source="")
 SLURM = Limits(largest=1001)
 
 
 def _job(
-    trials, name="RUNNING", *, submission=1, job="7_0", type_name="", line=None, cluster="slurm"
+    trials, name="RUNNING", *, submission=1, job="7_0", partition="", line=None, cluster="slurm"
 ) -> JobView:
     return JobView(
         submission=submission,
@@ -40,7 +39,7 @@ def _job(
         name=f"rebench-x-{submission}.0",
         task=0,
         sent_file=None,
-        type_name=type_name,
+        partition=partition,
         job=job,
         process=None,
         trials=tuple(trials),
@@ -87,7 +86,7 @@ def test_all_is_sent_where_nothing_is_known_in_as_many_jobs_as_may_run_at_once()
     assert len(_decide()[1].intent.chunks[0].jobs) == 1
     assert len(_decide(cluster="local")[1].intent.chunks[0].jobs) == 4
     seconds = map(TIMES.seconds, expand_spec(parse_spec(text)).trials)
-    assert decision.hours == {"": pytest.approx(sum(seconds) / 3600)}
+    assert decision.hours == pytest.approx(sum(seconds) / 3600)
     assert decision.notes == ()
 
 
@@ -142,61 +141,62 @@ def test_what_does_not_fit_beside_live_arrays_goes_in_an_array_that_waits():
     state = State(jobs=[_job((), job=f"12_{task}") for task in range(2)])
     _, decision = _decide(state=state, trials_per_job=1)
     assert [len(chunk.jobs) for chunk in decision.intent.chunks] == [2, 10]
-    assert decision.throttles[""].before(2) == ()
-    assert decision.throttles[""].before(10) == ("12",)
+    assert decision.throttle.before(2) == ()
+    assert decision.throttle.before(10) == ("12",)
 
 
-def test_types_are_throttled_apart():
-    live = [_job((), job=f"12_{task}", type_name="a") for task in range(3)]
-    throttles = _decide(SPEC + TYPES, State(jobs=live))[1].throttles
-    assert {name: one.room for name, one in throttles.items()} == {"a": 1, "b": 4}
+def test_jobs_of_another_partition_do_not_count():
+    live = [_job((), job=f"12_{task}", partition="a") for task in range(3)]
+    text = SPEC + "partition = 'a'\n"
+    assert _decide(text, State(jobs=live))[1].throttle.room == 1
+    assert _decide(text.replace("'a'", "'b'"), State(jobs=live))[1].throttle.room == 4
 
 
-def test_cell_is_not_split_over_types_unless_it_is_meant():
-    ids, before = _decide(SPEC + TYPES)
-    homes = {key: chunk.type_name for chunk in before.intent.chunks for key in chunk.trials}
-    jobs = [_job([key], "COMPLETED", type_name=name) for key, name in homes.items()]
-    state = State(jobs=jobs, done=dict.fromkeys(ids[:2]), last=_last(options=before.intent.options))
-    assert len(_sent(_decide(SPEC + TYPES, state)[1])) == 10
-    changed = SPEC + TYPES.replace("types.a", "types.c").replace("types.b", "types.d")
-    with pytest.raises(InputError, match="could have runs from two types of device"):
-        _decide(changed, state)
-    assert len(_sent(_decide(changed, state, accept_change=True)[1])) == 10
+@pytest.mark.parametrize(("stack", "most", "sent"), [(1, 1, 1), (1, 5, 5), (3, 5, 3), (3, 99, 12)])
+def test_at_most_so_many_trials_are_sent_and_no_stack_is_divided(stack, most, sent):
+    ids, decision = _decide(f"stack = {stack}\n{SPEC}", trials=most)
+    assert _sent(decision) == ids[:sent]
+    # The checkpoints of all unfinished trials are kept.
+    assert (decision.unfinished, decision.pending) == (set(ids), set(ids))
+
+
+def test_fewer_trials_than_a_stack_are_refused():
+    with pytest.raises(InputError, match="--trials 2 is less than a stack of 3 trials"):
+        _decide(f"stack = 3\n{SPEC}", trials=2)
+    # One trial of the first stack has a record: two are pending.
+    ids, _ = _decide()
+    _, decision = _decide(f"stack = 3\n{SPEC}", State(done=dict.fromkeys(ids[:1])), trials=2)
+    assert _sent(decision) == ids[:3]
 
 
 # Memory
 
 
-def test_raised_memory_is_kept_after_other_ends():
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("mem_gb = 2", "(mem_gb = 2): cancel them, and submit again with more (--set slurm"),
+        (
+            "mem_per_cpu = '3G'",
+            "(mem_per_cpu = 3G): cancel them, and submit again with more (",
+        ),
+        ("", "(the default of the cluster): cancel them, and submit again with more (--set slurm"),
+    ],
+)
+def test_after_a_lack_of_memory_a_note_says_what_to_set(given, told):
     ids, _ = _decide()
-    short = State(jobs=[_job(ids[:3], "OUT_OF_MEMORY")], last=_last())
-    _, first = _decide(state=short)
-    assert (first.intent.options.mem_gb, first.intent.memory_factor) == (3.0, 1.5)
-    # The raised memory is kept after a timeout.
+    text = SPEC.replace("mem_gb = 2", given)
+    last = _last(options=parse_spec(text).slurm)
+    short = State(jobs=[_job(ids[:3], "OUT_OF_MEMORY")], last=last)
+    _, decision = _decide(text, short)
+    (note,) = decision.notes
+    assert note.startswith("1 jobs ran out of memory, and these jobs get the same memory (")
+    assert told in note
+    assert decision.intent.options == last.options
+    # No note after more memory was set, or after another end.
+    assert _decide(f"{SPEC}mem_per_cpu = '9G'".replace("mem_gb = 2", ""), short)[1].notes == ()
     ended = [*short.jobs, _job(ids[:3], "TIMEOUT", submission=2, job="8_0")]
-    _, then = _decide(state=State(jobs=ended, last=_last(memory_factor=1.5)))
-    assert (then.intent.options.mem_gb, then.notes) == (3.0, ())
-
-
-def test_memory_of_each_core_and_of_each_type_grows_as_well():
-    ids, _ = _decide()
-    short = State(jobs=[_job(ids[:3], "OUT_OF_MEMORY")], last=_last())
-    text = SPEC.replace("mem_gb = 2", "mem_per_cpu = '3G'")
-    assert _decide(text, short)[1].intent.options.mem_per_cpu == "5G"
-    again = State(jobs=short.jobs, last=_last(memory_factor=1.5))
-    assert _decide(text, again)[1].notes == (
-        "1 jobs ran out of memory again: raise slurm.mem_per_cpu",
-    )
-    types = _decide(SPEC + TYPES + "mem_gb = 8\n", short)[1].intent.options.by_type
-    assert {name: one.mem_gb for name, one in types.items()} == {"a": 3.0, "b": 12.0}
-
-
-def test_memory_that_nobody_named_is_not_guessed():
-    ids, _ = _decide()
-    short = State(jobs=[_job(ids[:3], "OUT_OF_MEMORY")], last=_last())
-    _, decision = _decide(SPEC.replace("mem_gb = 2", ""), short)
-    assert decision.intent.options.mem_gb is None
-    assert decision.notes == ("1 jobs ran out of memory: raise slurm.mem_gb",)
+    assert _decide(text, State(jobs=ended, last=last))[1].notes == ()
 
 
 # Nodes
@@ -244,7 +244,7 @@ def test_no_node_is_to_blame_where_jobs_fail_on_every_one():
 def _after(last: Intent | None = None, nodes=("n1", "n2"), text=SPEC, **order):
     jobs = _ended(n1="fff")
     state = State(jobs=jobs, last=last)
-    limits = Limits(largest=9, nodes={"": frozenset(nodes)})
+    limits = Limits(largest=9, nodes=frozenset(nodes))
     return _decide(text, state, limits, **order)[1]
 
 
@@ -255,12 +255,6 @@ def test_bad_node_is_left_out_beside_those_of_the_sweep_and_told_of_once():
     assert "no job is sent to n1 for an hour: 3 jobs in a row failed" in first.notes[0]
     again = _after(_last(left_out=first.intent.left_out))
     assert (again.intent.options.exclude, again.notes) == ("n1", ())
-
-
-def test_bad_node_is_left_out_for_every_type_of_device():
-    types = "exclude = 'n9'\n[slurm.types.a]\nexclude = 'n8'\n[slurm.types.b]\npartition = 'x'\n"
-    kept = _after(text=SPEC + types).intent.options.by_type
-    assert {name: one.exclude for name, one in kept.items()} == {"a": "n8,n1", "b": "n9,n1"}
 
 
 def test_node_is_used_again_after_an_hour_and_at_once_after_one_command():

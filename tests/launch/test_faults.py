@@ -314,7 +314,7 @@ def test_trial_that_runs_out_of_memory_is_a_failure_that_says_so(cluster, tmp_pa
     assert sweep.trials("failed")[0]["reason"].startswith("out of memory: ")
 
 
-def test_memory_that_slurm_ends_a_job_for_is_asked_for_half_more(watched_cluster, tmp_path):
+def test_after_slurm_ends_a_job_for_its_memory_submit_says_what_to_set(watched_cluster, tmp_path):
     """SLURM's state of such a job is FAILED; only the job's log gives the reason."""
     sweep = Sweep(tmp_path, watched_cluster, cells=1, epochs=10)
     sweep.submit("--trials-per-job", "6")
@@ -329,14 +329,13 @@ def test_memory_that_slurm_ends_a_job_for_is_asked_for_half_more(watched_cluster
     assert sweep.wait_until_over()["lost"] > 0
     (reason,) = {one["reason"] for one in sweep.trials("lost")}
     assert reason.startswith("job out_of_memory (NonZeroExitCode")
-    again = sweep.rebench("submit", "--trials-per-job", "6")
-    assert "1 jobs ran out of memory: from now on, jobs get 1.5 times the memory" in again.stderr
+    rehearsed = sweep.rebench("submit", "--dry-run").stderr
+    assert "1 jobs ran out of memory, and these jobs get the same memory (mem_gb = " in rehearsed
+    again = sweep.rebench("submit", "--trials-per-job", "6", "--set", "slurm.mem_gb=0.5")
+    assert "memory" not in again.stderr
     (job,) = sweep.jobs("PENDING,RUNNING")
-    asked = watched_cluster.ask("scontrol", "show", "job", job)
-    assert f"mem={round(too_little * 1024 * 1.5)}M" in asked
+    assert "mem=512M" in watched_cluster.ask("scontrol", "show", "job", job)
     assert sweep.wait_until_over()["done"] == 6
-    told = sweep.rebench("submit", "--trials-per-job", "6").stderr
-    assert "memory" not in told
 
 
 def test_status_without_accounting_needs_files_and_the_queue_alone(cluster, tmp_path):

@@ -94,8 +94,8 @@ def test_submission_that_finishes_a_trial_counts_those_that_do_not_from_the_star
     """
     run, sends = make_run(tmp_path, RECORDS[:5]), []
     diverged = {"status": "diverged", "diverged_epoch": 1}
-    told = {"kind": "k", "message": "m", "worker": "w", "node": "n", "log": "", "time": now()}
-    failure = Failure(trial_id=RECORDS[3].trial_id, submission=1, **told)
+    told = {"kind": "k", "message": "m", "job": "", "worker": "w", "node": "n", "log": ""}
+    failure = Failure(trial_id=RECORDS[3].trial_id, submission=1, time=now(), **told)
 
     def send() -> Submitted:
         sends.append(clock.now)
@@ -212,7 +212,7 @@ def test_records_are_read_once_and_all_of_them_again_at_the_end(tmp_path, clock,
 def test_trial_that_runs_shows_how_far_its_worker_is_and_later_how_that_ended(tmp_path):
     run = make_run(tmp_path, RECORDS[:2])
     _hold(run, 2)
-    me = {"worker": "w", "job": "0", "attempt": 0, "cluster": "local"}
+    me = {"worker": "w", "job": "0", "attempt": 0, "cluster": "local", "user": ""}
     reporter = Reporter(tmp_path, Holder(**me, process=this_process()), tmp_path / "w.log")
     reporter.begin([RECORDS[0].trial])
 

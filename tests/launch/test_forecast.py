@@ -78,19 +78,6 @@ def test_plan_warns_of_trials_that_are_longer_than_their_limit(tmp_path, stand_i
         assert ("longer than the time limit (time_min = 1):" in capsys.readouterr().err) == warned
 
 
-def test_types_work_side_by_side_at_their_own_speeds():
-    types = "[slurm.types.a]\nspeed = 4\n[slurm.types.b]\narray_parallelism = 1\n"
-    text = SPEC.replace("[11, 284, 765]", "[11, 284, 765, 1, 2, 3, 4, 5]") + types
-    trials, whole = _forecast(text, devices=(2,))
-    type_of = parse_spec(text).slurm.type_of
-    alone = {name: sum(MODEL.seconds(t) for t in trials if type_of(t) == name) for name in "ab"}
-    assert min(alone.values()) > 0
-    assert whole.device_s == pytest.approx(alone["a"] / 4 + alone["b"])
-    assert whole.wall_s == pytest.approx(alone["b"])
-    assert whole.wall_s_on[2] == pytest.approx(max(alone["a"] / 4, alone["b"]) / 2)
-    assert whole.trials == len(trials)
-
-
 @pytest.mark.parametrize(("largest", "rounds"), [(1001, 3), (4, 3), (5, 4), (2, 3)])
 def test_arrays_wait_for_each_other(monkeypatch, tmp_path, largest, rounds):
     """Ten jobs of one length, four at once: three rounds in one array, and in arrays of four.

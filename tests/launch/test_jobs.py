@@ -111,6 +111,22 @@ def test_processes_of_a_job_share_its_work_and_any_of_them_requeues_it(
     assert len(shards) == 4, "one process of the second attempt has recorded the last trial"
 
 
+def test_two_partitions_share_a_run(cluster, tmp_path, undisturbed):
+    sweep = Sweep(tmp_path, cluster, cells=2)
+    hold = ["--trials-per-job", "3", "--set", "slurm.extra.hold=true"]
+    first = sweep.submit(*hold, "--trials", "6", "--set", "slurm.partition=urgent")
+    assert (first["sent"], first["jobs"], first["waiting"]) == (6, 2, 0)
+    second = sweep.submit(*hold, "--set", "slurm.partition=main")
+    assert (second["sent"], second["held_by_live_jobs"]) == (6, 6)
+    shown = cluster.ask("squeue", "-h", "-r", "-o", "%P").split()
+    assert sorted(shown) == ["main"] * 2 + ["urgent"] * 2
+    for job in sweep.jobs("PENDING"):
+        cluster.ask("scontrol", "release", job)
+    # An urgent job may preempt jobs of the main partition; these are submitted again.
+    assert sweep.finish("--trials-per-job", "3")["done"] == 12
+    assert sweep.outcomes().items() <= undisturbed.items()
+
+
 def test_accounting_tells_how_jobs_ended_that_the_queue_has_forgotten(accounting_cluster, tmp_path):
     sweep = Sweep(tmp_path, accounting_cluster, cells=1, epochs=100)
     sweep.submit("--trials-per-job", "3")

@@ -41,6 +41,7 @@ def holder(job: str = "77", process: ProcessMark | None = None) -> Holder:
         job=job,
         attempt=0,
         cluster="local",
+        user="",
         process=process or this_process(),
     )
 
@@ -204,7 +205,7 @@ def test_job_elsewhere_that_has_just_been_started_lives_before_it_reports(tmp_pa
 def test_job_of_another_machine_is_not_cancelled_here(tmp_path):
     process = sleeper()
     there = JobView(
-        submission=1, cluster="local", clusters="", name="x", task=0, type_name="", job="7",
+        submission=1, cluster="local", clusters="", name="x", task=0, partition="", job="7",
         process=elsewhere(mark_of(process.pid)), trials=(), folder=tmp_path, sent_file=tmp_path,
     )  # fmt: skip
     assert cluster("local").cancel([there]) == []

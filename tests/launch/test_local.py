@@ -17,11 +17,10 @@ from cluster import Sweep
 from support import PROJECT, small_disk
 
 from rebench.errors import ClusterError, InputError
-from rebench.launch.clusters import background, cluster, local
+from rebench.launch.clusters import Array, background, cluster, local
 from rebench.launch.devices import visible_gpus
-from rebench.launch.journal import Chunk, Intent, JobSpec, Submission
+from rebench.launch.journal import Chunk, Submission
 from rebench.launch.liveness import read_reports
-from rebench.launch.state import array_of
 from rebench.machine import cores
 from rebench.recipes.topology import Topology
 from rebench.runs import Run, SlurmOptions
@@ -129,15 +128,13 @@ def test_gpu_that_a_job_cannot_see_is_refused_before_anything_is_sent(monkeypatc
 
 
 def test_ended_jobs_are_reaped_when_the_next_one_starts(tmp_path):
-    chunk = Chunk(name="x.0", jobs=(JobSpec((("0123456789abcdef",),)),))
-    intent = Intent(
-        cluster="local", spec_hash="", options=SlurmOptions(setup="exit 1"), chunks=(chunk,)
-    )
+    chunk = Chunk(name="x.0", jobs=((("0123456789abcdef",),),))
+    options = SlurmOptions(setup="exit 1")
     pids = []
     for number in (1, 2):
         mine = Submission(tmp_path / f"submissions/{number:04}", number)
         mine.folder.mkdir(parents=True)
-        [job] = local.Local().submit(array_of(mine, intent, 0)).jobs
+        [job] = local.Local().submit(Array(submission=mine, chunk=chunk, options=options)).jobs
         os.waitid(os.P_PID, int(job), os.WEXITED | os.WNOWAIT)  # ended, and still a zombie
         pids.append(int(job))
     assert [Path(f"/proc/{pid}").exists() for pid in pids] == [False, True]

@@ -20,7 +20,6 @@ SAID = {
     ],
     "cpu": ["--partition=cpu", "--ntasks-per-node=8", "--cpus-per-task=1", "--mem-per-cpu=2G"],
     "gpu": ["--partition=gpu", "--gpus-per-task=1", "--array=0-66%64", "--mem=16384M"],
-    "gpu-types": ["--partition=a100", "--gpus-per-task=a100:1", "--partition=v100", "0-19%16"],
     "interactive": ["--cpus-per-task=4"],
     "preemptible": ["--partition=preempt", "--signal=USR2@60", "--requeue", "--time=60"],
 }
@@ -31,11 +30,6 @@ OWN: dict[str, dict[str, object]] = {
     # This example asks for memory per core.
     "cpu": {"slurm.processes_per_job": 2, "slurm.mem_per_cpu": "200M", "slurm.mem_gb": None},
     "gpu": {},
-    "gpu-types": {
-        f"slurm.types.{name}.{key}": value
-        for name in ("a100", "v100")
-        for key, value in {"partition": "main", "gpus_per_task": 1}.items()
-    },
     "preemptible": {},
 }
 

@@ -24,7 +24,7 @@ from rebench.cli import main
 from rebench.errors import ClusterError, InputError
 from rebench.launch.clusters import cluster, commands, recorded
 from rebench.launch.expansion import expand_spec
-from rebench.launch.journal import Chunk, Intent, JobSpec, Journal, Sent
+from rebench.launch.journal import Chunk, Intent, Journal, Sent
 from rebench.launch.state import cancel_jobs
 from rebench.runs import Run, SlurmOptions, parse_spec
 from rebench.runs.claims import Holder, ProcessMark, mark_of, this_process
@@ -186,18 +186,16 @@ def test_what_no_node_of_the_partition_has_is_refused(spec, settings, message):
     assert _submit(spec, settings=settings, preflight=False).sent == 6
 
 
-def test_half_more_memory_is_asked_for_once_after_jobs_that_ran_out_of_it(spec):
+def test_memory_is_what_was_set_and_too_little_is_told_until_it_changes(spec):
     queue, told = spec.parent / "slurm/queue", []
-    for number in (1, 2, 3):
-        done = _submit(spec, settings={"slurm.mem_gb": 2}, tell=told.append)
+    for number, memory in enumerate((2, 2, 4), 1):
+        done = _submit(spec, settings={"slurm.mem_gb": memory}, tell=told.append)
         name = _name(done.run, number=number)
         lines = [f"{100 + number}_{at}|OUT_OF_MEMORY|None|{name}|n1|9:00|x" for at in range(6)]
         queue.write_text("\n".join(lines))
-    assert [one["mem"] for one in _scripts(spec)] == ["2048M", "3072M", "3072M"]
-    assert told == [
-        "6 jobs ran out of memory: from now on, jobs get 1.5 times the memory",
-        "6 jobs ran out of memory again: raise slurm.mem_gb",
-    ]
+    assert [one["mem"] for one in _scripts(spec)] == ["2048M", "2048M", "4096M"]
+    line = "6 jobs ran out of memory, and these jobs get the same memory (mem_gb = 2): cancel them,"
+    assert told == [f"{line} and submit again with more (--set slurm.mem_gb=GB)"]
 
 
 def test_one_of_several_clusters_is_asked_about_and_sent_to(spec, stand_in):
@@ -415,7 +413,7 @@ def test_job_of_this_machine_is_cancelled_with_all_that_it_started(tmp_path, spe
     while not (pid.exists() and pid.read_text().strip()):
         time.sleep(0.01)
     mine = Journal(run.folder).begin()
-    chunk = Chunk(name=name, jobs=(JobSpec(()),))
+    chunk = Chunk(name=name, jobs=((),))
     mine.write_intent(Intent(cluster="local", spec_hash="", chunks=(chunk,)))
     mine.write_sent(0, Sent(jobs=(str(job.pid),), process=mark_of(job.pid)))
     mine.close()
@@ -441,7 +439,7 @@ def test_process_that_is_no_job_of_the_run_is_not_ended(spec):
     words = ["/bin/sh", "-c", "sleep 100; true", "rebench.launch.clusters.background", other]
     jobs.append(subprocess.Popen(words, start_new_session=True))
     mine = Journal(run.folder).begin()
-    chunks = tuple(Chunk(name=f"{run.job_prefix}2.{at}", jobs=(JobSpec(()),)) for at in (0, 1))
+    chunks = tuple(Chunk(name=f"{run.job_prefix}2.{at}", jobs=((),)) for at in (0, 1))
     mine.write_intent(Intent(cluster="local", spec_hash="", chunks=chunks))
     for at, job in enumerate(jobs):
         mine.write_sent(at, Sent(jobs=(str(job.pid),), process=mark_of(job.pid)))
@@ -669,8 +667,8 @@ def test_node_has_its_memory_its_limit_and_whether_it_takes_jobs(stand_in):
         (64000.0, float("inf"), True),
         (32000.0, float("inf"), True),
     ]
-    limits = cluster("slurm").limits(SlurmOptions(types={"a": {}, "b": {"partition": "gpu"}}))
-    assert limits.nodes == {"a": {"n1"}, "b": {"g1", "g2"}}
+    limits = cluster("slurm").limits(SlurmOptions())
+    assert limits.nodes == {"n1"}
     assert (limits.largest, limits.at_once) == (7, None)
 
 
@@ -716,7 +714,8 @@ def test_refusal_is_told_in_slurms_own_words(stand_in, script, words):
 
 def _holder(**changes) -> Holder:
     mark = ProcessMark(host="elsewhere", pid=1, started="1")
-    told = {"worker": "w", "job": "7", "attempt": 0, "cluster": "slurm", "process": mark}
+    told = {"worker": "w", "job": "7", "attempt": 0, "cluster": "slurm", "user": ""}
+    told["process"] = mark
     return Holder(**told | changes)
 
 

@@ -16,6 +16,7 @@ def holder(worker: str = "a", job: str = "1_0", attempt: int = 0) -> Holder:
         job=job,
         attempt=attempt,
         cluster="slurm",
+        user="",
         process=ProcessMark(host="n1", pid=1, started=worker),
     )
 

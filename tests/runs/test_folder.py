@@ -8,12 +8,12 @@ from pathlib import Path
 from rebench.runs import Run
 from rebench.runs.folder import Identity, listed_trials, read_kept, write_once
 
-# A line of a shard of failures.
 FAILURE = {
     "trial_id": "0123456789abcdef",
     "submission": 1,
     "kind": "MissingDataError",
     "message": "no data",
+    "job": "7_0",
     "worker": "0001-7_0",
     "node": "n1",
     "log": "",
@@ -32,7 +32,7 @@ def test_failure_is_read_and_a_torn_line_is_told(tmp_path):
     run, told = _failed(tmp_path, json.dumps(FAILURE), "{"), []
     (failure,) = run.failures(told.append).values()
     assert (failure.trial_id, failure.kind) == ("0123456789abcdef", "MissingDataError")
-    assert failure.job == ""
+    assert failure.job == "7_0"
     assert told == ["failures/w.0.jsonl ends with an unfinished line, which is ignored"]
 
 
@@ -113,7 +113,7 @@ def test_a_moved_run_keeps_its_name_and_learns_its_path(tmp_path):
     assert json.loads((moved / "run.json").read_text())["path"] == str(moved)
 
 
-def test_run_of_an_earlier_version_has_no_path_and_opens(tmp_path):
+def test_run_whose_name_a_user_has_written_again_opens(tmp_path):
     (tmp_path / "run.json").write_text('{"name": "0123abcd"}')
     assert Run.open(str(tmp_path)).original is None
     assert Run.open(tmp_path).settled().original is None

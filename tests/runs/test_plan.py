@@ -9,7 +9,6 @@ from rebench.runs import (
     Protocol,
     RecipeSpec,
     Skeleton,
-    SlurmOptions,
     Start,
     TimeModel,
     Trial,
@@ -84,11 +83,6 @@ def test_guesses_are_what_they_say():
     assert (slow.per_gflop_s, slow.per_layer_s) == (0.1, 0.07 / 30)
     twice = slow.faster(2.0)
     assert (twice.per_gflop_s, twice.per_layer_s) == (0.05, 0.035 / 30)
-
-
-def test_shares_of_types_are_told_by_their_names_whatever_their_order():
-    types = {"b": {"share": 2.0}, "a": {}}
-    assert SlurmOptions(types=types).shares == (("a", 1.0), ("b", 2.0))
 
 
 def test_work_of_a_trial_is_counted_by_hand():

@@ -73,7 +73,7 @@ OTHER_KINDS = [
     ("all = 'off'", "cells.all: must be true or false, got 'off'"),
     ("[train]\nhalf = 'yes'", "train.half: must be true or false, got 'yes'"),
     ("[slurm]\ncompile_net = 'on'", "slurm.compile_net: must be true or false, got 'on'"),
-    ("[slurm.types.a]\ncuda_graphs = 1", "types.a.cuda_graphs: must be true or false, got 1"),
+    ("[slurm]\ncuda_graphs = 1", "slurm.cuda_graphs: must be true or false, got 1"),
     ("random = { n = true }", "cells.random.n: must be a whole number, got True"),
     ("top = { percent = '5' }", "cells.top.percent: must be a number, got '5'"),
     ("[skeleton]\nchannels = true", "skeleton.channels: must be a whole number, got True"),
@@ -179,11 +179,8 @@ def test_other_settings_keep_a_table_that_has_the_name_of_a_folder(tmp_path, mon
         ),
         ("slurm.device", "gpu", "slurm.device: must be auto, cpu, cuda or cuda:N"),
         ("slurm.mem_gb", 0, "the command line: slurm.mem_gb: must be greater than 0, got 0"),
-        ("slurm.types.a.partitoin", "x", "'partitoin' of [slurm.types.a] in the command line; val"),
-        ("slurm.types.a.types", 1, "key 'types' of [slurm.types.a] in the command line"),
-        ("slurm.types.a.share", 0, "slurm.types.a.share: must be at least 0.000001"),
-        ("slurm.types.a b.share", 1, "must be a name of letters"),
-        ("slurm.types.a.comment", "x\ny", "comment: must be one line without control characters"),
+        ("slurm.partitoin", "x", "'partitoin' of [slurm] in the command line; val"),
+        ("slurm.comment", "x\ny", "comment: must be one line without control characters"),
     ],
 )
 def test_setting_of_an_unknown_key_or_a_bad_value_says_so(key, value, message):
@@ -312,7 +309,6 @@ BOUNDS = [
     ("cells.stratified", {"n": 1, "strata": 15625}, {"n": 1, "strata": 15626}),
     ("start", {"epochs": 199, "run": "a"}, {"epochs": 200, "run": "a"}),
     ("slurm.time_min", 2**31 - 1, 2**31),
-    ("slurm.types", {"a-B_9": {}}, {"a b": {}}),
 ]
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import shlex
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
@@ -29,8 +29,8 @@ class Limits:
     """Number of jobs that can start now; None if jobs wait in a queue."""
     largest: int = LARGEST_ARRAY
     """Number of jobs in the largest accepted array."""
-    nodes: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """Type of device -> the nodes that accept its jobs; empty if unknown."""
+    nodes: frozenset[str] = frozenset()
+    """Nodes that accept jobs; empty if unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,10 +40,10 @@ class Array:
     submission: Submission
     chunk: Chunk
     options: SlurmOptions
-    tasks: Sequence[Callable[..., None]]
-    """A function per job, which does the work of the job."""
     after: tuple[str, ...] = ()
     """Arrays that must end before this array begins."""
+    work: Callable[[int], None] = print
+    """Function that does the work of a job in this process, by the job's place in the array."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,9 +57,10 @@ class JobView:
     name: str
     task: int
     """Position of the job in its array."""
-    type_name: str
-    job: str
-    process: ProcessMark | None
+    partition: str
+    """Requested partition; empty for the default one."""
+    job: str = ""
+    process: ProcessMark | None = None
     """The process of a job without a scheduler, on this machine or another."""
     trials: tuple[str, ...]
     folder: Path
@@ -90,14 +91,10 @@ class Cluster(ABC):
 
     name: ClassVar[str]
     has_queue: ClassVar[bool] = False
-    """Whether a scheduler numbers the jobs, lets them wait for devices of several types, and limits
-    their time. Without it jobs are processes of this machine."""
+    """Whether a scheduler numbers the jobs, lets them wait for devices, and limits their time.
+    Without it jobs are processes of this machine."""
     waits: ClassVar[bool] = False
     """Whether `submit` returns after the last job has ended."""
-
-    def options(self, options: SlurmOptions) -> SlurmOptions:
-        """Return the options that this cluster uses; one without a queue ignores device types."""
-        return options if self.has_queue else options.of("")
 
     @abstractmethod
     def limits(self, options: SlurmOptions) -> Limits:

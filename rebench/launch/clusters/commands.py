@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from rebench.errors import ClusterError
 from rebench.launch.liveness import JobState
-from rebench.runs.slurm_options import JobOptions, slurm_minutes
+from rebench.runs.slurm_options import SlurmOptions, slurm_minutes
 
 __all__ = [
     "ELSEWHERE",
@@ -68,8 +68,10 @@ def queued_jobs(prefix: str, clusters: str = "", *, own: bool = False) -> list[Q
 
     With `own`, SLURM is asked about jobs of this user only.
     """
-    whose = ["-u", str(os.geteuid())] if own else []
-    wanted = ["-t", "all", *whose, "-o", "%i|%T|%r|%j|%N|%M|%e"]
+    wanted = ["-t", "all"]
+    if own:
+        wanted += ["-u", str(os.geteuid())]
+    wanted += ["-o", "%i|%T|%r|%j|%N|%M|%e"]
     shown = ask("squeue", "-h", "-r", *wanted, clusters=clusters)
     # The name of another user's job may contain any text, "|" too.
     jobs = [QueuedJob(*line.split("|")) for line in shown.splitlines() if line.count("|") == 6]
@@ -82,7 +84,9 @@ def job_state(job: str) -> str | None:
         shown = ask("squeue", "-h", "-r", "-t", "all", "-j", job, "-o", "%T").split()
     except ClusterError as error:
         return None if "Invalid job id" in str(error) else "UNKNOWN"
-    return shown[0] if shown else None
+    if not shown:
+        return None
+    return shown[0]
 
 
 def ended_states(jobs: Sequence[str]) -> dict[str, str]:
@@ -93,21 +97,28 @@ def ended_states(jobs: Sequence[str]) -> dict[str, str]:
     if not jobs or not shutil.which("sacct"):
         return {}
     numbers = sorted({job.partition("_")[0] for job in jobs})
-    pairs: list[list[str]] = []
+    pairs: list[tuple[str, str]] = []
     for some in _in_pieces(numbers):
         try:
             shown = ask("sacct", "-n", "-a", "-X", "-P", "-o", "JobID,State", "-j", ",".join(some))
         except ClusterError:
             return {}
-        pairs += [line.split("|") for line in shown.splitlines()]
-    states = {
-        # Tasks of an array that never started share one line, such as 101_[2-5%4].
-        pair[0].partition("[")[0]: state
-        for pair in pairs
-        if len(pair) == 2 and pair[1] and not JobState(state := pair[1].split()[0]).live
-    }
-    shared = {job: f"{job.partition('_')[0]}_" for job in jobs}
-    return {job: states[line] for job, line in shared.items() if line in states} | states
+        for line in shown.splitlines():
+            if line.count("|") == 1:
+                job, _, state = line.partition("|")
+                pairs.append((job, state))
+    states = {}
+    for line, state in pairs:
+        # A cancelled job has the state "CANCELLED by USER".
+        name = state.partition(" ")[0]
+        if name and not JobState(name).live:
+            # Tasks of an array that never started share one line, such as 101_[2-5%4].
+            states[line.partition("[")[0]] = name
+    for job in jobs:
+        shared = f"{job.partition('_')[0]}_"
+        if shared in states:
+            states.setdefault(job, states[shared])
+    return states
 
 
 def cancel(jobs: Sequence[str], clusters: str = "") -> list[str]:
@@ -126,29 +137,30 @@ def _in_pieces(jobs: Sequence[str]) -> Iterator[Sequence[str]]:
     return (jobs[start : start + _PIECE] for start in range(0, len(jobs), _PIECE))
 
 
-def nodes(options: JobOptions) -> list[Node]:
+def nodes(options: SlurmOptions) -> list[Node]:
     """Return the nodes for jobs with these options.
 
     If a constraint is unclear, the node is omitted.
     """
-    partition, exclude = options.partition, options.exclude
-    excluded = set(ask("scontrol", "show", "hostnames", exclude).split()) if exclude else set()
+    excluded: set[str] = set()
+    if options.exclude:
+        excluded.update(ask("scontrol", "show", "hostnames", options.exclude).split())
     wanted = set(re.findall(r"[A-Za-z_][\w.-]*", options.constraint or ""))
     shown = ask("sinfo", "-h", "-N", "-o", "%P|%N|%f|%T|%m|%l", clusters=options.clusters or "")
-    lines = [line.split("|") for line in shown.splitlines() if line.count("|") == 5]
-    return [
-        Node(
-            name=node,
-            memory_mb=float(re.sub(r"\D", "", memory) or math.inf),
-            limit_min=slurm_minutes(limit),
-            up=not state.startswith(_NO_JOBS),
-        )
-        for name, node, features, state, memory, limit in lines
+    found = []
+    for line in shown.splitlines():
+        if line.count("|") != 5:
+            continue
+        name, node, features, state, memory, limit = line.split("|")
         # An asterisk marks the default partition.
-        if (name.rstrip("*") in partition.split(",") if partition else name.endswith("*"))
-        and wanted <= set(features.split(","))
-        and node not in excluded
-    ]
+        is_asked = name.endswith("*")
+        if options.partition:
+            is_asked = name.rstrip("*") in options.partition.split(",")
+        if is_asked and wanted <= set(features.split(",")) and node not in excluded:
+            memory_mb = float(re.sub(r"\D", "", memory) or math.inf)
+            up = not state.startswith(_NO_JOBS)
+            found.append(Node(node, memory_mb, slurm_minutes(limit), up))
+    return found
 
 
 def partitions(*, limit_s: float = 60.0) -> list[str]:
@@ -175,7 +187,9 @@ def _configured(name: str, *, unknown: str = "") -> str:
     except ClusterError:
         return unknown
     found = re.search(rf"^{name}\s*=\s*(\S+)", shown, re.MULTILINE)
-    return found[1] if found else ""
+    if found is None:
+        return ""
+    return found[1]
 
 
 def ask(*command: str, limit_s: float = 60.0, clusters: str = "") -> str:
@@ -183,6 +197,9 @@ def ask(*command: str, limit_s: float = 60.0, clusters: str = "") -> str:
 
     `clusters` is the name of the cluster to ask if SLURM manages several clusters.
     """
+    environment = dict(os.environ)
+    if clusters:
+        environment["SLURM_CLUSTERS"] = clusters
     try:
         done = subprocess.run(  # noqa: S603 - SLURM's clients with our words
             command,
@@ -192,7 +209,7 @@ def ask(*command: str, limit_s: float = 60.0, clusters: str = "") -> str:
             errors="replace",  # the name of another user's job may contain any byte
             check=False,
             timeout=limit_s,
-            env=os.environ | {"SLURM_CLUSTERS": clusters} if clusters else None,
+            env=environment,
         )
     except FileNotFoundError as error:
         raise ClusterError(f"`{command[0]}` is not on PATH: no SLURM on this machine") from error

@@ -20,26 +20,23 @@ class Debug(Local):
     name: ClassVar[str] = "debug"
     waits: ClassVar[bool] = True
 
-    def options(self, options: SlurmOptions) -> SlurmOptions:
-        """Return the options of all device types together, for one job at a time."""
-        return super().options(options).model_copy(update={"array_parallelism": 1})
-
     def limits(self, options: SlurmOptions) -> Limits:  # noqa: ARG002 - a process has room for any
         """Return the limits of a process: jobs run one after the other."""
         return Limits(largest=1)
 
     def script(self, array: Array) -> str:
         """Return a comment: this process needs no script."""
-        return f"# {len(array.tasks)} jobs in this process, one after the other\n"
+        return f"# {len(array.chunk.jobs)} jobs in this process, one after the other\n"
 
     def submit(self, array: Array) -> Sent:
         """Do the work of all jobs."""
         from submitit import DebugExecutor  # imported here, because only `submit` needs it
 
         executor = DebugExecutor(array.submission.folder / "submitit")
-        for task in array.tasks:
-            # `exception` runs the task. `results` would start a debugger if the task raised.
-            if error := executor.submit(task, in_job=False).exception():
+        for task in range(len(array.chunk.jobs)):
+            # `exception` runs the job. `results` would start a debugger if the job raised.
+            error = executor.submit(array.work, task).exception()
+            if error is not None:
                 raise error
         # The jobs have ended, although this process still runs.
         return Sent(jobs=(str(os.getpid()),), process=mark_of(os.getpid(), ended=True))

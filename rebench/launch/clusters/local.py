@@ -49,7 +49,7 @@ class Local(Cluster):
 
     def limits(self, options: SlurmOptions) -> Limits:
         """Return the limits: as many jobs at once as this machine has GPUs or cores for."""
-        return Limits(at_once=room(self.options(options)), largest=1)
+        return Limits(at_once=room(options), largest=1)
 
     def preflight(self, options: SlurmOptions) -> None:
         """Raise if the options ask for a GPU that torch or a job does not see."""

@@ -70,19 +70,14 @@ class Slurm(Cluster):
             raise ClusterError(
                 f"no SLURM on this machine: `sbatch` is not on PATH{commands.ELSEWHERE}"
             )
-        nodes = {
-            name: frozenset(node.name for node in commands.nodes(one) if node.up)
-            for name, one in options.by_type.items()
-        }
+        nodes = frozenset(node.name for node in commands.nodes(options) if node.up)
         return Limits(largest=commands.largest_array(), nodes=nodes)
 
     def preflight(self, options: SlurmOptions) -> None:
         """Raise if no node has the time or the memory of a job; unknown limits raise nothing."""
-        for name, own in options.by_type.items():
-            check_device(own, own.gpus)
-            with contextlib.suppress(ClusterError):
-                table = f"slurm.types.{name}" if name else "slurm"
-                _check_limits(own, commands.nodes(own), table)
+        check_device(options, options.gpus)
+        with contextlib.suppress(ClusterError):
+            _check_limits(options, commands.nodes(options))
 
     def script(self, array: Array) -> str:
         """Return the script that submitit writes, by a trial submission with a fake sbatch."""
@@ -109,39 +104,47 @@ class Slurm(Cluster):
         tell: Tell,
     ) -> list[JobView]:
         """Return the jobs with their states, from the queue, accounting and the logs."""
-        names = {job.clusters for job in jobs} if ask else set()
-        # The queue of all users can be long.
-        own = all(_is_mine(folder) for folder in {job.sent_file.parent for job in jobs})
-        queue = {
-            (queued.name, int(queued.job.partition("_")[2] or 0)): queued
-            for clusters in names
-            for queued in commands.queued_jobs(run.job_prefix, clusters, own=own)
-        }
+        queue: dict[tuple[str, int], commands.QueuedJob] = {}
+        if ask:
+            # The queue of all users can be long.
+            own = all(_is_mine(folder) for folder in {job.sent_file.parent for job in jobs})
+            for clusters in {job.clusters for job in jobs}:
+                for line in commands.queued_jobs(run.job_prefix, clusters, own=own):
+                    queue[line.name, int(line.job.partition("_")[2] or 0)] = line
         hides = functools.cache(commands.hides_jobs_of)
         seen = []
         for job in jobs:
-            line = queue.get((job.name, job.task))
-            owner = job.owner if ask and job.owner and hides(job.owner) else ""
-            state = _state(line, is_sent=job.is_sent, asked=ask, hidden_of=owner)
-            # Others may have written the file with the number; `cancel` ends this job.
-            number = line.job if line else job.job
-            seen.append(replace(job, job=number, state=state, line=line))
+            found = queue.get((job.name, job.task))
+            if found is not None:
+                # Others may have written the file with the number; `cancel` ends this job.
+                state = JobState(found.state, found.reason)
+                job = replace(job, job=found.job, state=state, line=found)
+            elif not job.is_sent:
+                job = replace(job, state=NOT_SENT)
+            elif not ask:
+                job = replace(job, state=JobState("UNKNOWN"))
+            elif job.owner and hides(job.owner):
+                hidden = JobState("UNKNOWN", f"a job of {job.owner}, which you may not see")
+                job = replace(job, state=hidden)
+            else:
+                job = replace(job, state=JobState("ENDED", "the queue has forgotten it"))
+            seen.append(job)
         return _as_accounted(seen, done, tell)
 
     def cancel(self, jobs: Sequence[JobView]) -> list[str]:
         """Cancel jobs with scancel: one command for each cluster that SLURM manages."""
         known = [job for job in jobs if job.state.name != "UNKNOWN"]
-        refusals = [
-            refusal
-            for clusters in {job.clusters for job in known}
-            for refusal in commands.cancel(
-                [job.job for job in known if job.clusters == clusters], clusters
-            )
-        ]
+        refusals: list[str] = []
+        for clusters in {job.clusters for job in known}:
+            numbers = [job.job for job in known if job.clusters == clusters]
+            refusals += commands.cancel(numbers, clusters)
         if refusals:
+            refusal = refusals[-1]
             others = ", ".join(sorted({job.owner for job in known} - {"", getpass.getuser()}))
-            denied = f". Only {others} can cancel the jobs of {others}; your jobs got the request"
-            raise ClusterError(refusals[-1] + denied * ("denied" in refusals[-1] and others != ""))
+            if others and "denied" in refusal:
+                refusal += f". Only {others} can cancel the jobs of {others}; your jobs got the"
+                refusal += " request"
+            raise ClusterError(refusal)
         return [job.job for job in known]
 
     def worker_lives(self, run: Path, me: Holder, holder: Holder) -> bool:  # noqa: ARG002
@@ -215,7 +218,8 @@ def _submit(array: Array, sbatch: str) -> tuple[tuple[str, ...], str]:
                     wckey=None,
                     **flags,
                 )
-                jobs = executor.submit_array(list(array.tasks))
+                # submitit needs a function per job, which it pickles; no job loads the pickles.
+                jobs = executor.submit_array([print] * len(array.chunk.jobs))
         except (FailedJobError, FailedSubmissionError) as error:
             raise _refusal(folder, array.options) from error
         script = jobs[0].paths.submission_file.read_text()
@@ -230,62 +234,70 @@ def _step(array: Array) -> str:
     # srun ignores the cores in the options of sbatch and may bind a worker to one core.
     if array.options.cpus_per_task:
         words.append(f"--cpus-per-task={array.options.cpus_per_task}")
-    task = '"$SLURM_ARRAY_TASK_ID"' if len(array.tasks) > 1 else "0"
+    task = "0"
+    if len(array.chunk.jobs) > 1:
+        task = '"$SLURM_ARRAY_TASK_ID"'
     return f"{shlex.join(words)} {worker_of(array, task)}"
 
 
 def _refusal(folder: Path, options: SlurmOptions) -> ClusterError:
     """Return the error with the words of sbatch, which are in files of this folder."""
-    said = [(folder / name).read_text(errors="replace") for name in ("errors", "said")]
-    words = commands.own_words(said[0] or said[1])
+    errors = (folder / "errors").read_text(errors="replace")
+    words = commands.own_words(errors or (folder / "said").read_text(errors="replace"))
     if "partition name" in words:
         words += f", got {options.partition}; valid: {', '.join(commands.partitions())}"
-    return (TooManyJobsError if _LIMIT.search(words) else ClusterError)(words)
+    if _LIMIT.search(words):
+        return TooManyJobsError(words)
+    return ClusterError(words)
 
 
 def _flags(array: Array) -> dict[str, Any]:
     """Return the parameters of submitit that are options of sbatch."""
     options = array.options
-    # With gpus_per_task, each process has its own GPUs. With gpus_per_node, all processes of the
-    # job share the GPUs.
-    gpus = "gpus_per_node" if options.processes_per_job > 1 else "gpus_per_task"
-    extra: dict[str, Any] = {
-        "clusters": options.clusters,
-        "mem": None if options.mem_gb is None else f"{round(options.mem_gb * 1024)}M",
-        "output": f"{_logs(array)}_0.log",
-        "requeue": True,
-        **{name.replace("-", "_"): value for name, value in options.extra.items()},
-    }
+    extra: dict[str, Any] = {"output": f"{_logs(array)}_0.log", "requeue": True}
+    if options.clusters is not None:
+        extra["clusters"] = options.clusters
+    if options.mem_gb is not None:
+        extra["mem"] = f"{round(options.mem_gb * 1024)}M"
+    for name, value in options.extra.items():
+        extra[name.replace("-", "_")] = value
     if array.after:
-        own = [str(extra["dependency"])] if "dependency" in extra else []
-        extra["dependency"] = ",".join([*own, ":".join(["afterany", *array.after])])
+        dependency = ":".join(["afterany", *array.after])
+        if "dependency" in extra:
+            dependency = f"{extra['dependency']},{dependency}"
+        extra["dependency"] = dependency
     if "open_mode" in extra:
         extra["open-mode"] = extra.pop("open_mode")
-    return {
-        **{name: _text(getattr(options, name)) for name in _SAME_NAME},
+    given = {name: _text(value) for name, value in extra.items() if value is not False}
+    flags = {name: _text(getattr(options, name)) for name in _SAME_NAME}
+    flags |= {
         "job_name": array.chunk.name,
         # Otherwise the jobs of a very short limit would be told to end as soon as they begin.
         "signal_delay_s": min(options.signal_delay_s, options.time_min * 30),
         "time": options.time_min,
         "ntasks_per_node": options.processes_per_job,
-        gpus: options.gpus_per_task if options.gpus else None,
-        "additional_parameters": {
-            name: _text(value)
-            for name, value in extra.items()
-            if value is not None and value is not False
-        },
+        "additional_parameters": given,
     }
+    if options.gpus and options.processes_per_job > 1:
+        flags["gpus_per_node"] = options.gpus_per_task  # all processes of the job share the GPUs
+    elif options.gpus:
+        flags["gpus_per_task"] = options.gpus_per_task
+    return flags
 
 
 def _text(value: Any) -> Any:
     """Return the value for the script; sbatch reads a backslash as an escape, so it is doubled."""
-    return value.replace("\\", "\\\\") if isinstance(value, str) else value
+    if isinstance(value, str):
+        return value.replace("\\", "\\\\")
+    return value
 
 
 def _logs(array: Array) -> str:
     """Return the beginning of the paths of logs, with SLURM's placeholders for the job number."""
     folder = str(array.submission.logs).replace("%", "%%")
-    return f"{folder}/%A_%a" if len(array.tasks) > 1 else f"{folder}/%j"
+    if len(array.chunk.jobs) > 1:
+        return f"{folder}/%A_%a"
+    return f"{folder}/%j"
 
 
 @contextlib.contextmanager
@@ -302,20 +314,20 @@ def _environment(*, remove: Sequence[str] = (), **changes: str) -> Iterator[None
         os.environ.update(before)
 
 
-def _check_limits(options: SlurmOptions, nodes: Sequence[commands.Node], table: str) -> None:
+def _check_limits(options: SlurmOptions, nodes: Sequence[commands.Node]) -> None:
     """Raise if no node of the partition allows the time, or if no node has the memory."""
     where = f"partition {options.partition or '(the default one)'}"
     longest = max((node.limit_min for node in nodes), default=float("inf"))
     if options.time_min > longest:
         raise InputError(
-            f"{table}.time_min = {options.time_min} is more than {where} allows:"
+            f"slurm.time_min = {options.time_min} is more than {where} allows:"
             f" {longest:.0f} min; lower it, or choose another partition (--no-preflight skips this"
             " check)"
         )
     largest = max((node.memory_mb for node in nodes), default=float("inf"))
     if (wanted := _memory_mb(options)) > largest:
         raise InputError(
-            f"{table} asks for {wanted / 1024:.3g} GB of memory, and no node of {where} has more"
+            f"slurm asks for {wanted / 1024:.3g} GB of memory, and no node of {where} has more"
             f" than {largest / 1024:.3g} GB; lower it, or choose another partition (--no-preflight"
             " skips this check)"
         )
@@ -330,57 +342,44 @@ def _memory_mb(options: SlurmOptions) -> float:
     return (options.mem_gb or 0.0) * 1024
 
 
-def _state(
-    line: commands.QueuedJob | None, *, is_sent: bool, asked: bool, hidden_of: str
-) -> JobState:
-    """Return the state of a job from its line in the queue.
-
-    If `hidden_of` is not empty, SLURM hides the jobs of this user, so the queue has no line.
-    """
-    if line is not None:
-        return JobState(line.state, line.reason)
-    if not is_sent:
-        return NOT_SENT
-    if hidden_of:
-        return JobState("UNKNOWN", f"a job of {hidden_of}, which you may not see")
-    return JobState("ENDED", "the queue has forgotten it") if asked else JobState("UNKNOWN")
-
-
 def _as_accounted(jobs: list[JobView], done: Collection[str] | None, tell: Tell) -> list[JobView]:
     """Ask accounting about jobs that the queue hides or has forgotten, and logs about failed jobs.
 
     A hidden job that accounting does not know counts as live.
     """
     hidden = [job for job in jobs if job.state.name == "UNKNOWN" and job.state.reason]
-    unclear = [
-        job
-        for job in jobs
-        if job.state.name in _UNCLEAR and done is not None
-        if not all(trial_id in done for trial_id in job.trials)
-    ]
-    forgotten = [job for job in unclear if job.state.name == "ENDED"]
-    ended = commands.ended_states([job.job for job in (*hidden, *forgotten)])
+    unclear = []
+    if done is not None:
+        failed = [job for job in jobs if job.state.name in _UNCLEAR]
+        unclear = [job for job in failed if not all(key in done for key in job.trials)]
+    asked = [job.job for job in (*hidden, *unclear) if job.state.name != "FAILED"]
+    ended = commands.ended_states(asked)
     unseen = Counter(job.state.reason for job in hidden if job.job not in ended)
     for reason, count in unseen.items():
         tell(f"{count} jobs count as live: {reason} (only its owner can submit that again)")
-    told = {job.job: JobState(ended[job.job]) for job in hidden if job.job in ended}
+    told: dict[str, JobState] = {}
+    for job in hidden:
+        if job.job in ended:
+            told[job.job] = JobState(ended[job.job])
     for job in unclear:
         state = job.state
         if job.job in ended:
-            state = JobState(ended[job.job], job.state.reason)
-        words = _last_words(job) if state.name in _UNCLEAR else b""
-        if _OF_MEMORY.search(words):
-            state = JobState("OUT_OF_MEMORY", state.reason)
-        elif _KILLED.search(words):
-            why = "a process was killed, often for lack of memory"
-            state = JobState(state.name, f"{state.reason}; {why}")
+            state = JobState(ended[job.job], state.reason)
+        if state.name in _UNCLEAR:
+            state = _by_its_log(job, state)
         told[job.job] = state
     return [replace(job, state=told.get(job.job, job.state)) for job in jobs]
 
 
-def _last_words(job: JobView) -> bytes:
-    """Return the end of a job's log; empty without a log."""
+def _by_its_log(job: JobView, state: JobState) -> JobState:
+    """Return the state of a failed job, with the reason at the end of the job's log."""
+    words = b""
     with contextlib.suppress(OSError), open_file(Path(job.log)) as log:
         log.seek(max(0, log.seek(0, os.SEEK_END) - _LAST_WORDS))
-        return log.read()
-    return b""
+        words = log.read()
+    if _OF_MEMORY.search(words):
+        return JobState("OUT_OF_MEMORY", state.reason)
+    if _KILLED.search(words):
+        why = "a process was killed, often for lack of memory"
+        return JobState(state.name, f"{state.reason}; {why}")
+    return state
