@@ -419,7 +419,7 @@ def exponent_of_shallow_rate(scaling: str) -> Estimate:
     The MLPs are drawn by this function; `exponent_of_rate` reads stored results of deeper ones.
     """
     depths, width = (4, 8, 16), 200
-    shape: dict[str, Any] = {"width": width, "constant": 1.0, "power": 0.0, "draws": 24, "seed": 0}
+    shape: dict[str, Any] = {"width": width, "constant": 1.0, "power": 0.0, "draws": 96, "seed": 0}
     drawn = pd.concat([speed_frame(depth=depth, **shape) for depth in depths])
     last = drawn[drawn["layer"] == drawn["depth"]].assign(network="MLP")
     table = scaled(last, width)
