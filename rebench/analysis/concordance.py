@@ -1,16 +1,17 @@
 """Kendall's tau-b among the best of two columns, for many K and many pairs of columns at once.
 
 For each element, count the others that are better in both columns. The concordance of the top K %
-is a sum of these counts, so all K together cost about the same as a single K. The counts come from
-a wavelet-style partition by the bits of the rank. They are exact and take O(n log n), and numpy
-computes them for all draws together. See `docs/explanation/analysis.md`.
+is a sum of these counts, so all K together cost about the same as a single K. The order of the
+cells in each column is divided into blocks of about sqrt(n) cells. Inside a block all pairs are
+compared, and numbers of cells in pairs of blocks give the other counts. The counts are exact, and
+numpy computes them for all draws together. See `docs/explanation/analysis.md`.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, TypeAlias, get_args
 
 import numpy as np
@@ -25,10 +26,9 @@ __all__ = [
     "Floats",
     "Ints",
     "dense_codes",
-    "known_taus",
     "refuse_small_top",
+    "resampled_curves",
     "tau_curves",
-    "tau_of_sums",
     "top_mask",
     "top_sizes",
     "top_tau",
@@ -43,6 +43,9 @@ MIN_CELLS: Final = 10
 _CHUNK = 1 << 17
 # Short integer types, each with the largest number of cells or codes whose square fits.
 _SHORT: Final = ((180, np.int16), (46_340, np.int32))
+# Numbers of rows in a block of `_smaller_before`: about the root of n; counts fit into a byte.
+_FEWEST_IN_BLOCK: Final = 64
+_MOST_IN_BLOCK: Final = 255
 # Rows of at least this many elements are accumulated row by row.
 _LONG: Final = 256
 
@@ -61,10 +64,29 @@ def tau_curves(
     """
     shape = (max(len(a), len(b)), a.shape[1])
     first, second = (np.broadcast_to(dense_codes(means), shape) for means in (a, b))
-    return known_taus(*top_tau(first, second, top_sizes(shape[1], top_percent), by))
+    return _known_taus(*top_tau(first, second, top_sizes(shape[1], top_percent), by))
 
 
-def known_taus(tau: Floats, taken: Ints) -> tuple[Floats, Ints]:
+def resampled_curves(
+    pairs: Iterable[tuple[Floats, Floats]],
+    sample: Ints,
+    top_percent: Sequence[float],
+    *,
+    by: Selection = "benchmark",
+) -> list[tuple[Floats, Ints]]:
+    """Return `tau_curves` of x[sample] and y[sample] for pairs of values x and y [n].
+
+    `sample` [draws, cells] are rows of the values.
+    """
+    sizes = top_sizes(sample.shape[1], top_percent)
+    curves = []
+    for pair in pairs:
+        first, second = dense_codes(np.stack(pair))
+        curves.append(_known_taus(*top_tau(first[sample], second[sample], sizes, by)))
+    return curves
+
+
+def _known_taus(tau: Floats, taken: Ints) -> tuple[Floats, Ints]:
     """Return taus and numbers of cells; tau is NaN where there are fewer than `MIN_CELLS`."""
     return np.where(taken >= MIN_CELLS, tau, np.nan), taken
 
@@ -167,12 +189,13 @@ def _top_tau(first: Ints, second: Ints, sizes: Ints, either: bool) -> tuple[Floa
     by_b = _sorted(b_codes.T * n + np.arange(n - 1, -1, -1, dtype=small))
     b_ordered = by_b // n
     sequence = n - 1 - (by_b - b_ordered * n)
-    tied_b = np.empty_like(tied_a)
-    np.put_along_axis(tied_b, sequence[::-1].astype(np.intp), _equals_before(b_ordered[::-1]), 0)
+    ranks = np.empty(sequence.shape, dtype=np.intp)
+    np.put_along_axis(ranks, sequence.astype(np.intp), np.arange(n)[:, None], axis=0)
+    tied_b = np.take_along_axis(_equals_before(b_ordered[::-1])[::-1], ranks, axis=0)
 
     # For each element, count the earlier elements (better or equal in a) that are better in b.
     # Subtract those that are tied in a: the other elements form concordant pairs with this one.
-    concordant = _smaller_before(sequence) - (tied_a - tied_both)
+    concordant = _smaller_before(sequence, ranks) - (tied_a - tied_both)
     score = 2 * concordant + tied_a + tied_b - tied_both
 
     last = _run_ends(a_codes)[np.clip(sizes, 1, n) - 1]
@@ -180,12 +203,12 @@ def _top_tau(first: Ints, second: Ints, sizes: Ints, either: bool) -> tuple[Floa
     if not either:
         sums = [_running(np.add, own.astype(np.int64)) for own in summed]
         up_to = [np.take_along_axis(own, last, axis=0).T for own in sums]
-        return tau_of_sums(last.T + 1, *up_to), last.T + 1
+        return _tau_of_sums(last.T + 1, *up_to), last.T + 1
     best_b = b_ordered[np.clip(sizes, 1, n) - 1]
     b_rows, *of_rows = (np.ascontiguousarray(own.T)[:, None] for own in (b_codes, *summed))
     chosen = (np.arange(n) <= last.T[..., None]) | (b_rows <= best_b.T[..., None])
     size = np.count_nonzero(chosen, axis=2)
-    return tau_of_sums(size, *(np.einsum("don,dkn->dk", own, chosen) for own in of_rows)), size
+    return _tau_of_sums(size, *(np.einsum("don,dkn->dk", own, chosen) for own in of_rows)), size
 
 
 def _shortest(most: int) -> type[np.signedinteger[Any]]:
@@ -198,7 +221,7 @@ def _sorted(rows: Ints) -> Ints:
     return np.ascontiguousarray(np.sort(rows, axis=1).T)
 
 
-def tau_of_sums(
+def _tau_of_sums(
     size: NDArray[Any], score: NDArray[Any], tied_a: NDArray[Any], tied_b: NDArray[Any]
 ) -> Floats:
     """Return tau-b from the sizes of some sets of elements and sums over their elements.
@@ -241,32 +264,42 @@ def _run_ends(codes: Ints) -> Ints:
     return _running(np.minimum, ends[::-1])[::-1]
 
 
-def _smaller_before(sequence: Ints) -> Ints:
+def _smaller_before(sequence: Ints, ranks: Ints) -> Ints:
     """Count, for each value v of the permutations [n, draws], the smaller values before it.
 
-    Row v of the result belongs to the value v. The loop runs from the highest bit down. A block
-    contains the values with equal higher bits, in the order of the sequence. For each value with
-    the bit set, the earlier values of its block without the bit are smaller. Half of a block has
-    the bit set, so positions follow from the size. An integer stores both count and value.
+    Row v of the result belongs to the value v, and row v of `ranks` is its place in the sequence.
+    Values and places are divided into blocks. A smaller value before v is in the block of values of
+    v, or in the block of places of v, or in an earlier block of both.
     """
     n, draws = sequence.shape
-    width = 1 << max(1, (n - 1).bit_length())
-    packed = np.empty((draws, width), dtype=np.int32 if width <= 1 << 15 else np.int64)
-    packed[:, :n] = sequence.T
-    packed[:, n:] = np.arange(n, width)  # padding is larger and later, so it is never counted
-    flat = packed.reshape(-1)
-    half = width // 2
-    ranks = np.arange(flat.size // 2)
-    while half:
-        has_bit = (flat & half) != 0
-        upper_at = np.flatnonzero(has_bit)
-        lower_at = np.flatnonzero(~has_bit)
-        lower_before = upper_at - ranks - ranks // half * half
-        halves = np.empty((flat.size // (2 * half), 2, half), dtype=flat.dtype)
-        halves[:, 0] = flat[lower_at].reshape(-1, half)
-        halves[:, 1] = (flat[upper_at] + (lower_before * width).astype(flat.dtype)).reshape(
-            -1, half
-        )
-        flat = halves.reshape(-1)
-        half //= 2
-    return (flat // width).reshape(draws, width)[:, :n].T
+    block = min(n, _MOST_IN_BLOCK, max(_FEWEST_IN_BLOCK, math.isqrt(n) + 1))
+    near = _smaller_in_block(ranks.astype(np.min_scalar_type(n)), block)
+    if block == n:
+        return near
+    blocks = -(-n // block)
+    value_block = sequence // block
+    before = _smaller_in_block(value_block.astype(np.min_scalar_type(blocks)), block)
+    place_block = np.arange(n)[:, None] // block
+    corner = (place_block * blocks + value_block) * draws + np.arange(draws)
+    counts = np.bincount(corner.ravel(), minlength=blocks * blocks * draws)
+    table = np.zeros((blocks + 1, blocks + 1, draws), dtype=sequence.dtype)
+    table[1:, 1:] = counts.reshape(blocks, blocks, draws)
+    for axis in (0, 1):
+        np.cumsum(table, axis=axis, out=table)
+    before += table[place_block, value_block, np.arange(draws)]
+    return near + np.take_along_axis(before, ranks, axis=0)
+
+
+def _smaller_in_block(values: Ints, block: int) -> Ints:
+    """Count the smaller values before each value in blocks of `block` rows of [n, draws]."""
+    n, draws = values.shape
+    blocks = -(-n // block)
+    rows = np.zeros((blocks * block, draws), dtype=values.dtype)
+    rows[:n] = values
+    rows = np.ascontiguousarray(rows.reshape(blocks, block, draws).swapaxes(0, 1))
+    counts = np.zeros(rows.shape, dtype=np.uint8)
+    for row in range(1, block):
+        smaller = rows[:row] < rows[row]
+        np.add.reduce(smaller.view(np.uint8), axis=0, out=counts[row])
+    found = counts.swapaxes(0, 1).reshape(blocks * block, draws)
+    return found[:n].astype(np.int32)

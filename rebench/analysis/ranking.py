@@ -25,13 +25,13 @@ from rebench.analysis.concordance import (
     MIN_CELLS,
     Floats,
     Ints,
+    resampled_curves,
     tau_curves,
     top_mask,
     top_sizes,
 )
 from rebench.analysis.paired import Paired
 from rebench.analysis.seed_noise import Rng
-from rebench.analysis.weighted import resampled_curves
 from rebench.intervals import student_reach
 from rebench.tables.seed_effects import TIE_WIDTH
 

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from rebench.analysis.choices import Selection
-from rebench.analysis.concordance import dense_codes, tau_curves, top_tau
-from rebench.analysis.weighted import resampled_curves, weighted_tau
+from rebench.analysis.concordance import dense_codes, resampled_curves, tau_curves, top_tau
 
 
 def _scipy_tau(a, b, size, by="benchmark"):
@@ -88,30 +87,3 @@ def test_few_cells_and_many_are_counted_alike(n, draws):
     found = top_tau(dense_codes(values[0]), dense_codes(values[1]), [n])[0][:, 0]
     expected = [stats.kendalltau(a, b).statistic for a, b in zip(*values, strict=True)]
     np.testing.assert_allclose(found, expected, atol=1e-12)
-
-
-@pytest.mark.parametrize("n", [1, 2, 5, 63, 64, 65, 130, 300])
-@pytest.mark.parametrize("values", [1, 2, 10, 10_000])
-def test_tau_by_numbers_of_copies_is_that_of_the_copies(n, values):
-    rng = np.random.default_rng([n, values])
-    first = rng.integers(0, values, n)
-    second = first + rng.integers(0, values, n) // 2
-    weights = rng.integers(0, 4, (3, n)) * (rng.random((3, n)) < 0.7)
-    weights[:, 0] += 1
-    sizes = [1, int(weights.sum(axis=1).min())]
-    for by in get_args(Selection):
-        tau, taken = weighted_tau(first, second, weights, sizes, by)
-        for row, own in enumerate(weights):
-            copied = top_tau(np.repeat(first, own)[None], np.repeat(second, own)[None], sizes, by)
-            np.testing.assert_array_equal([tau[row], taken[row]], np.concatenate(copied))
-
-
-@pytest.mark.parametrize("copies", [501, 20_000])
-def test_sums_that_floats_of_32_bits_do_not_hold_are_exact_too(copies):
-    """Each of 40 cells has up to 20,000 copies, so counts of pairs reach 7e11."""
-    first, second = np.random.default_rng(4).integers(0, 15, (2, 40))
-    size = 40 * copies
-    tau, taken = weighted_tau(first, second, np.full((1, 40), copies), [size])
-    expected = stats.kendalltau(first, second).statistic
-    assert tau[0, 0] == pytest.approx(expected, rel=1e-12)
-    assert taken.tolist() == [[size]]
