@@ -90,7 +90,6 @@ BUDGET = {"evaluations": 2}
         (lambda t: search.compare(t, "rea"), "algorithms must be a list, each a text, got 'rea'"),
         (lambda t: search.compare(t, budget=3), "budget must be a Budget or None, got 3"),
         (lambda t: search.compare(t, repeats=0), "repeats must .* at least 1, got 0"),
-        (lambda t: search.compare(t, reruns=-1), "reruns must .* at least 0, got -1"),
         (lambda t: search.compare(t, on_run=3), "on_run must be a function or None, got 3"),
         (lambda _: search.compare(3), "tables must be .* a SearchTable or a list"),
         (lambda _: search.Budget(evaluations="9"), "evaluations must be a number or None, got '9'"),
