@@ -3,6 +3,7 @@
 import itertools
 import json
 import pickle
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -133,8 +134,10 @@ def test_a_search_sees_all_cells_and_says_so(complete, space):
     assert only.trained.tolist() == [space.trained]
 
 
-def test_equal_cells_without_a_run_of_their_own_are_no_second_seed(complete):
-    assert seed_tables(search_table(complete, "cifar10-valid")) == []
+def test_equal_cells_without_a_run_of_their_own_are_no_second_seed(complete, space):
+    table = search_table(complete, "cifar10-valid")
+    assert [len(each.space) for each in seed_tables(table)] == [len(space.with_path)] * 3
+    assert seed_tables(replace(table, seeds=())) == []
 
 
 def test_rebench_answers_for_all_cells_of_a_run(run, space):
