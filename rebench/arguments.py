@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 import reprlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,12 +17,42 @@ from typing import Any, Final, TypeVar, cast
 
 from rebench.errors import InputError, UnknownNameError
 
-__all__ = ["Between", "checked"]
+__all__ = ["Between", "checked", "rule_of"]
 
 T = TypeVar("T", bound=Callable[..., Any])
 
 # Annotations with these words are left to the code that reads the value.
-_READ_ELSEWHERE: Final = ("Cell", "Floats", "Ints", "NDArray", "ArrayLike", "pd.")
+_READ_ELSEWHERE: Final = ("Cell", "Floats", "Ints", "NDArray", "ArrayLike", "Ranked", "pd.")
+# Words of pydantic's messages, and ours.
+_WORDS: Final = {
+    r"Value error, ": "",
+    r" after validation, not \d+": "",
+    r"^Field required": "is missing",
+    r"\b(Input|String|List) should": "must",
+    r"a valid (dictionary|object).*": "a table",
+    r"a valid boolean.*": "true or false",
+    r"a valid integer.*": "a whole number",
+    r"a valid number.*": "a number",
+    r"a valid string": "a text",
+    r"a valid list": "a list",
+    r"^'str' instances are.*": "must be a list",
+    r"an instance of Sequence$": "a list",
+    r"an instance of ": "a ",
+    r"\bbe iterable$": "be a list",
+    r"\bbe callable$": "be a function",
+    r"greater than or equal to": "at least",
+    r"less than or equal to": "at most",
+    r"match pattern": "look like",
+}
+# Patterns of fields that users set, and the same in words.
+_PATTERNS: Final = {
+    r"^(auto|cpu|cuda(:\d+)?)$": "auto, cpu, cuda or cuda:N",
+    r"^[\w.-]+:\d{1,9}$": "a type and a number, such as a100:2",
+    r"^\S+$": "one word, such as gpu:a100:1",
+    r"^\d{1,9}[KMGT]?$": "a number with a unit, such as 4G",
+    r"^[A-Za-z][\w-]*$": "a name that begins with a letter and has no spaces",
+    r"^[A-Za-z0-9_-]+$": "a name of letters, digits, - and _",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +139,6 @@ def _refusal(
         problems: pydantic's problems.
         values: the arguments by their name or position.
     """
-    from rebench.runs import rule_of
-
     parameters = inspect.signature(function).parameters
     called = function.__qualname__.removesuffix(".__init__")
     valid = [known for known in parameters if known not in ("self", "cls")]
@@ -149,3 +178,13 @@ def _refusal(
             text += "; rebench.Table.from_frame makes a Table of a DataFrame"
     where = f"each value of {name}" if inner else name
     return InputError(f"{where} must be {rule}, got {text}")
+
+
+def rule_of(problem: Mapping[str, Any]) -> str:
+    """Return the violated rule of one of pydantic's errors."""
+    rule = str(problem["msg"])
+    for pattern, words in _PATTERNS.items():
+        rule = rule.replace(f"match pattern '{pattern}'", f"be {words}")
+    for theirs, ours in _WORDS.items():
+        rule = re.sub(theirs, ours, rule)
+    return rule

@@ -89,7 +89,6 @@ BUDGET = {"evaluations": 2}
         (lambda t: search.compare(t, "rea"), "algorithms must be a list, got 'rea'"),
         (lambda t: search.compare(t, budget=3), "budget must be a Budget or None, got 3"),
         (lambda t: search.compare(t, repeats=0), "repeats must .* at least 1, got 0"),
-        (lambda t: search.compare(t, reruns=-1), "reruns must .* at least 0, got -1"),
         (lambda t: search.compare(t, on_run=3), "on_run must be a function or None, got 3"),
         (lambda _: search.compare(3), "tables must be .* a SearchTable or a list"),
         (lambda _: search.Budget(evaluations="9"), "evaluations must be a number or None, got '9'"),
@@ -155,6 +154,9 @@ def test_numpy_numbers_and_iterators_are_accepted(table, searched):
     assert len(search.SearchSpace.of(np.array([1, 2]))) == 2
     assert len(search.SearchSpace.of({1, 2})) == 2
     assert search.Budget(evaluations=np.float32(2)).limit == 2
+    ranked = range(20), np.arange(1.0, 21.0)
+    found = rebench.compare(*ranked, draws=0, top_percent=np.array([100, 50]))
+    assert len(found.frame()) == 2  # one row per top K %
     assert search.compare(searched, ("random",), budget=search.Budget(**BUDGET), repeats=1)
     assert CostModel(image_side=8, classes=10).of(11) == CostModel(
         image_side=8, classes=np.int64(10)

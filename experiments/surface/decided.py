@@ -318,10 +318,10 @@ def _shown_too(rows: list[dict[str, Any]]) -> list[Prediction]:
     return lines + [line._replace(number="", cells=_BEST_5, note=note) for line in within]
 
 
-def order_of_algorithms(table: str, *, repeats: int = 60, reruns: int = 10) -> dict[str, Any]:
+def order_of_algorithms(table: str, *, repeats: int = 60) -> dict[str, Any]:
     """Decide F3.3: whether the search algorithms have the same order on both recipes of a table."""
     recipes = [f"{table}@fixed", f"{table}@topology"]
-    found = rebench.search.compare(recipes, repeats=repeats, reruns=reruns).agreement
+    found = rebench.search.compare(recipes, repeats=repeats).agreement
     swaps = [] if found is None else found.swaps.to_dict("records")
     tau = None if found is None else found.tau
     verdict = "fails" if swaps else "holds"

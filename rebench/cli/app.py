@@ -158,7 +158,7 @@ def _complain_usage(error: Any, complain: Callable[[str, int], int]) -> int:
     if type(error).__name__ == "NoArgsIsHelpError":
         typer.echo(error.format_message())
         return 2
-    from rebench.runs import rule_of  # loads pydantic
+    from rebench.arguments import rule_of
 
     message = rule_of({"msg": error.format_message().rstrip(".")})
     if getattr(error, "option_name", "")[1:2].isdigit():  # such as `rebench query nb201 -1`

@@ -33,13 +33,12 @@ _IMAGES: Final = 64
 
 _HEADINGS: Final = {
     "low": "95 % CI",
-    "other_seeds_low": "with other seeds (95 %)",
     "rank_before": "rank on the first table",
     "rank_after": "rank on the second table",
     "profit": "places gained",
     "friedman_p": "p (Friedman)",
-    "p_value": "p",
-    "swaps": "pairs that swap",
+    "opposite": "pairs in opposite order",
+    "swaps": "significantly",
     "wins": "probability",
     "found_best": "best found",
 }
@@ -229,16 +228,14 @@ def compare_tables(
     how: Searching,
     spending: Spending,
     repeats: Repeats = 500,
-    reruns: Annotated[
-        int,
+    details: Annotated[
+        bool,
         typer.Option(
-            help="With two tables: also search N copies of the first, resampled as if trained with "
-            "other seeds. p is the probability that other seeds change the order of at least "
-            "the number of pairs of algorithms that the second table changes. It is at least "
-            "1/(N+1): 0.01 for N = 99.",
-            min=0,
+            "--details",
+            help="Also print ranks, pairs of algorithms, the agreement of the tables and their "
+            "protocols. JSON always contains them.",
         ),
-    ] = 0,
+    ] = False,
     out: Annotated[
         Path | None, typer.Option(help="Name of the figures to save, without a suffix.")
     ] = None,
@@ -262,12 +259,14 @@ def compare_tables(
     training times only if both have them. The cells that they find are judged by test accuracy, or
     by validation accuracy if a table has no other.
 
+    Tables of the single seeds of the first table are searched, too: the seed baseline shows how
+    much other seeds change the order. Without known seeds, equal cells exchange their accuracies.
+
     Example: rebench search compare mini@fixed mini@topology --repeats 100
     """
-    import pandas as pd
-
     from rebench.search import algorithm_names
     from rebench.search.comparison import Comparison, compare
+    from rebench.search.seeds import seed_tables
 
     if out is not None:
         from rebench.report.figures.search import comparison_files, save_comparison
@@ -278,42 +277,46 @@ def compare_tables(
     names = algorithm or algorithm_names()
     budget = spending.budget(opened)
 
-    searches = repeats * len(names) * (len(opened) + reruns)
-    with progress("searches", searches) as update:
+    searched = len(opened)
+    if searched == 2 and len(set(names)) > 1:
+        searched += len(seed_tables(opened[0]))
+    with progress("searches", repeats * len(names) * searched) as update:
         compared = compare(
             opened,
             names,
             budget=budget,
             repeats=repeats,
-            reruns=reruns,
             seed=seed,
             on_run=lambda _: update(advance=1),
         )
     results = compared.results
+    verdict = compared.verdict()
+    protocols = [f"{result.table.name}: {result.table.protocol}" for result in results]
+    protocols.append(f"budget: {results[0].budget}, {repeats} repeats, seed {seed}")
+    saved = []
+    if out is not None:
+        saved = [f"saved {path}" for path in save_comparison(results, out)]
+    if output in ("csv", "latex", "md"):
+        writers: dict[Format, Callable[[], str | None]]
+        writers = {"csv": compared.to_csv, "latex": compared.to_latex, "md": compared.to_markdown}
+        typer.echo(printable(writers[output]() or ""), nl=False)
+        for note in (*verdict, *protocols, *saved):
+            say(note, err=True)
+        return
     sections = {
         f"Final {compared.split} accuracy": compared.frame(),
         "Average ranks": compared.frame(Comparison.ranks),
         "Chance that the first ends better": compared.frame(Comparison.wins),
     }
-    notes = [f"{result.table.name}: {result.table.protocol}" for result in results]
-    notes.append(f"budget: {results[0].budget}, {repeats} repeats, seed {seed}")
-    if (agreed := compared.agreement) is not None:
-        sections |= {
-            "Agreement of the two rankings": pd.DataFrame([agreed.row()]),
-            "Ranking of the algorithms": compared.profit(),
-            "Pairs that swap": agreed.swaps,
-        }
-        notes += compared.verdict("--reruns 99")
-    if out is not None:
-        notes += [f"saved {path}" for path in save_comparison(results, out)]
-    if output in ("table", "json"):
-        _print_sections(sections, notes=notes, as_json=as_json or output == "json")
-        return
-    writers: dict[Format, Callable[[], str | None]]
-    writers = {"csv": compared.to_csv, "latex": compared.to_latex, "md": compared.to_markdown}
-    typer.echo(printable(writers[output]() or ""), nl=False)
-    for note in notes:
-        say(note, err=True)
+    if compared.agreement is not None:
+        sections["Agreement of the rankings"] = compared.agreements()
+        sections["Ranking of the algorithms"] = compared.profit()
+        sections["Pairs that swap"] = compared.agreement.swaps
+    as_json = as_json or output == "json"
+    if not details and not as_json:
+        sections = dict([*sections.items()][:1])
+        protocols = ["--details prints ranks, pairs of algorithms, agreement and protocols."]
+    _print_sections(sections, verdict=verdict, notes=[*protocols, *saved], as_json=as_json)
 
 
 @app.command()
@@ -412,17 +415,26 @@ def _kept(run: Path, dataset: str, recipe: str | None) -> dict[int, KeptNetwork]
 
 
 def _print_sections(
-    sections: Mapping[str, pd.DataFrame], *, notes: list[str], as_json: bool
+    sections: Mapping[str, pd.DataFrame],
+    *,
+    verdict: Sequence[str] = (),
+    notes: Sequence[str],
+    as_json: bool,
 ) -> None:
-    """Print frames under their titles and lines after them, or all of it as one JSON object."""
+    """Print a verdict, frames under their titles, and notes; or all of it as one JSON object."""
     if as_json:
-        print_json({"notes": notes, **sections})
+        print_json({"notes": [*verdict, *notes], **sections})
         return
+    for line in verdict:
+        say(line)
+    if verdict:
+        typer.echo()
     for title, frame in sections.items():
-        if len(frame):
-            alone = "table" in frame and len(set(frame["table"])) == 1
-            shown = frame.drop(columns="table") if alone else frame
-            print_rows(shown, as_json=False, title=title, headings=_HEADINGS)
-            typer.echo()
+        if frame.empty:
+            continue
+        if "table" in frame and len(set(frame["table"])) == 1:
+            frame = frame.drop(columns="table")
+        print_rows(frame, as_json=False, title=title, headings=_HEADINGS)
+        typer.echo()
     for note in notes:
         say(note)

@@ -24,13 +24,12 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias, 
 from pydantic import Field, TypeAdapter, ValidationError
 
 from cells import Cell
-from rebench.arguments import checked
+from rebench.arguments import checked, rule_of
 from rebench.errors import InputError, RebenchError, UnknownNameError
 from rebench.extensions import announced, import_modules
 from rebench.recipes.graph import Architecture, NoPathError
 from rebench.recipes.init import LayerInit, default_init, initialise
 from rebench.runs import RecipeSpec
-from rebench.runs.trial import rule_of
 
 if TYPE_CHECKING:
     import torch

@@ -35,7 +35,7 @@ from .spec import (
     read_spec,
     with_settings,
 )
-from .trial import Plain, Protocol, RecipeSpec, Skeleton, Start, Trial, rule_of
+from .trial import Plain, Protocol, RecipeSpec, Skeleton, Start, Trial
 
 __all__ = [
     "GUESS",
@@ -79,7 +79,6 @@ __all__ = [
     "parse_spec",
     "read_settings",
     "read_spec",
-    "rule_of",
     "with_settings",
     "write_atomically",
 ]

@@ -25,12 +25,12 @@ from pydantic import (
 )
 
 from cells import SPACE_SIZE, Cell, CellError
-from rebench.arguments import checked
+from rebench.arguments import checked, rule_of
 from rebench.errors import InputError, UnknownNameError
 from rebench.machine import expanded
 from rebench.runs.files import read_bounded
 from rebench.runs.slurm_options import SlurmOptions
-from rebench.runs.trial import Plain, Protocol, RecipeSpec, Skeleton, Start, Trial, rule_of
+from rebench.runs.trial import Plain, Protocol, RecipeSpec, Skeleton, Start, Trial
 
 if sys.version_info >= (3, 11):
     import tomllib

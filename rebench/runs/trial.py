@@ -24,7 +24,7 @@ from cells import Cell
 from cells.errors import shown
 from rebench.errors import InputError
 
-__all__ = ["Plain", "Protocol", "RecipeSpec", "Skeleton", "Start", "Trial", "rule_of"]
+__all__ = ["Plain", "Protocol", "RecipeSpec", "Skeleton", "Start", "Trial"]
 
 Scalar: TypeAlias = bool | int | float | str | None
 
@@ -257,45 +257,3 @@ def _scalar(text: str) -> Any:
         return json.loads(text.lower() if text in {"True", "False"} else text)
     except (ValueError, RecursionError):  # deeply nested brackets
         return text
-
-
-# Words of pydantic's messages, and ours.
-_WORDS: Final = {
-    r"Value error, ": "",
-    r" after validation, not \d+": "",
-    r"^Field required": "is missing",
-    r"\b(Input|String|List) should": "must",
-    r"a valid (dictionary|object).*": "a table",
-    r"a valid boolean.*": "true or false",
-    r"a valid integer.*": "a whole number",
-    r"a valid number.*": "a number",
-    r"a valid string": "a text",
-    r"a valid list": "a list",
-    r"^'str' instances are.*": "must be a list",
-    r"an instance of Sequence$": "a list",
-    r"an instance of ": "a ",
-    r"\bbe iterable$": "be a list",
-    r"\bbe callable$": "be a function",
-    r"greater than or equal to": "at least",
-    r"less than or equal to": "at most",
-    r"match pattern": "look like",
-}
-# Patterns of fields that users set, and the same in words.
-_PATTERNS: Final = {
-    r"^(auto|cpu|cuda(:\d+)?)$": "auto, cpu, cuda or cuda:N",
-    r"^[\w.-]+:\d{1,9}$": "a type and a number, such as a100:2",
-    r"^\S+$": "one word, such as gpu:a100:1",
-    r"^\d{1,9}[KMGT]?$": "a number with a unit, such as 4G",
-    r"^[A-Za-z][\w-]*$": "a name that begins with a letter and has no spaces",
-    r"^[A-Za-z0-9_-]+$": "a name of letters, digits, - and _",
-}
-
-
-def rule_of(problem: Mapping[str, Any]) -> str:
-    """Return the violated rule of one of pydantic's errors."""
-    rule = str(problem["msg"])
-    for pattern, words in _PATTERNS.items():
-        rule = rule.replace(f"match pattern '{pattern}'", f"be {words}")
-    for theirs, ours in _WORDS.items():
-        rule = re.sub(theirs, ours, rule)
-    return rule

@@ -4,9 +4,8 @@ The blocks of the rank statistics are repeats: run r of every algorithm, each wi
 stream. Two tables are searched over their common cells. Agreement is Kendall's tau between the
 algorithms' mean final accuracies. Three causes lower tau without a difference between the tables:
 few repeats (the interval of tau is a bootstrap over repeats), algorithms that are equally good, and
-seed noise. So the verdict counts the pairs that change their order significantly, not tau. Reruns
-measure the effect of seed noise: the first table is resampled as if trained with other seeds
-(`rebench.search.reruns`), and searched in the same way.
+seed noise. So the verdict counts the pairs that change their order significantly, not tau. The seed
+baseline is the same agreement between tables that differ by seeds only (`rebench.search.seeds`).
 """
 
 from __future__ import annotations
@@ -33,8 +32,8 @@ from rebench.errors import InputError, UnknownNameError
 from rebench.intervals import Estimate, mean_interval
 from rebench.printable import number, printable, span, without_formulas
 from rebench.search.base import algorithm_names
-from rebench.search.reruns import rerun_tables
 from rebench.search.run import Budget, Trajectory, affordable, paper_budget, replay
+from rebench.search.seeds import seed_tables
 from rebench.search.tabular import Given, SearchTable, search_tables
 from rebench.tables import Recipes, Table
 
@@ -54,8 +53,6 @@ Floats: TypeAlias = NDArray[np.float64]
 
 _BAND: Final = (0.025, 0.975)
 _LEVEL: Final = 0.05
-# This number of reruns allows p = 0.01.
-_RERUNS: Final = 99
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -74,8 +71,11 @@ class Comparison(Drawable):
     @functools.cached_property
     def finals(self) -> Floats:
         """Accuracies of the answers, (repeats, algorithms), percent."""
-        answers = [[run.answers[-1] for run in runs] for runs in self.runs.values()]
-        return self.table.final[np.array(answers).T]
+        columns = []
+        for runs in self.runs.values():
+            answers = [run.answers[-1] for run in runs]
+            columns.append(self.table.final[answers])
+        return np.column_stack(columns)
 
     @functools.cached_property
     def repeat_ranks(self) -> Floats:
@@ -117,14 +117,17 @@ class Comparison(Drawable):
         The grid begins when every run has its first answer. Columns: algorithm, spent, regret
         (mean), low, high (95 % interval of the mean).
         """
-        start = max(run.clock[0] for runs in self.runs.values() for run in runs)
+        start = 0.0
+        for runs in self.runs.values():
+            start = max(start, *(run.clock[0] for run in runs))
         grid = np.geomspace(start, self.budget.limit, points)
         frames = []
         for name, runs in self.runs.items():
-            places = [np.searchsorted(run.clock, grid, side="right") - 1 for run in runs]
-            answers = np.array([run.answers[at] for run, at in zip(runs, places, strict=True)])
-            regret = self.table.best - self.table.final[answers]
-            bounds = [mean_interval(column) for column in regret.T]
+            curves = []
+            for run in runs:
+                finished = np.searchsorted(run.clock, grid, side="right") - 1
+                curves.append(self.table.best - self.table.final[run.answers[finished]])
+            bounds = [mean_interval(column) for column in np.transpose(curves)]
             frame = pd.DataFrame(bounds, columns=["regret", "low", "high"])
             frame.insert(0, "spent", grid)
             frame.insert(0, "algorithm", name)
@@ -133,10 +136,9 @@ class Comparison(Drawable):
 
     def wins(self) -> pd.DataFrame:
         """Return, for each pair, the probability that the first algorithm ends better."""
-        rows = [
-            (a, b, *win_probability(self.final(a), self.final(b)))
-            for a, b in itertools.combinations(self.algorithms, 2)
-        ]
+        rows = []
+        for a, b in itertools.combinations(self.algorithms, 2):
+            rows.append((a, b, *win_probability(self.final(a), self.final(b))))
         return pd.DataFrame(rows, columns=["first", "second", "wins", "low", "high"])
 
     def ranks(self) -> pd.DataFrame:
@@ -158,10 +160,12 @@ class Comparison(Drawable):
     def __str__(self) -> str:
         """Return the protocol, the budget, and whether the algorithms differ significantly."""
         p = friedman_p_value(self.finals)
-        told = "" if p < 0.05 else "do not "
+        told = "do not differ"
+        if p < _LEVEL:
+            told = "differ"
         return (
             f"{self.table.name}: {self.table.protocol}; budget: {self.budget}; the algorithms "
-            f"{told}differ significantly (Friedman's test: p = {p:.2g})"
+            f"{told} significantly (Friedman's test: p = {p:.2g})"
         )
 
 
@@ -170,31 +174,62 @@ class OrderAgreement:
     """Agreement of two tables about the order of the same algorithms.
 
     Attributes:
+        first: name of the first table.
+        second: name of the second table.
         tau: Kendall's tau-b between the mean final accuracies, with its bootstrap interval over
             repeats.
+        pairs: number of pairs of algorithms.
+        opposite: number of pairs whose mean final accuracies have opposite orders.
         swaps: pairs of algorithms in significantly different order: in each table the 95 %
             interval of the win probability excludes one half, on opposite sides. The intervals are
-            not adjusted for the number of pairs; the p-value needs no adjustment.
-        null_tau: tau between the first table and each of its reruns.
-        null_swaps: number of pairs with significantly different order, for each rerun.
-        p_value: probability that seed noise changes the order of as many pairs or more; None
-            without reruns. Its smallest possible value is 1 / (1 + reruns).
+            not adjusted for the number of pairs.
     """
 
+    first: str
+    second: str
     tau: Estimate
+    pairs: int
+    opposite: int
     swaps: pd.DataFrame
-    null_tau: tuple[float, ...]
-    null_swaps: tuple[int, ...]
-    p_value: float | None
 
-    def row(self) -> dict[str, float | int | None]:
-        """Return the estimate, its interval and the seed baseline, by name."""
-        low, high = _band(self.null_tau)
+    def row(self) -> dict[str, str | float | int]:
+        """Return the tables, tau with its interval, and the numbers of pairs, by name."""
         return {
-            "tau": self.tau.value, "low": self.tau.low, "high": self.tau.high,
-            "other_seeds_low": low, "other_seeds_high": high,
-            "swaps": len(self.swaps), "p_value": self.p_value,
-        }  # fmt: skip
+            "first": self.first,
+            "second": self.second,
+            "tau": self.tau.value,
+            "low": self.tau.low,
+            "high": self.tau.high,
+            "opposite": self.opposite,
+            "swaps": len(self.swaps),
+        }
+
+    def verdict(self) -> list[str]:
+        """Return two sentences: the pairs that change their order significantly, and tau."""
+        pairs = f"{self.pairs} pair{'s'[: self.pairs - 1]}"
+        if len(self.swaps):
+            change = "change their"
+            if len(self.swaps) == 1:
+                change = "changes its"
+            names = [f"{a} and {b}" for a, b in self.swaps.iloc[:, :2].to_numpy()]
+            claim = (
+                f"{len(self.swaps)} of {pairs} {change} order significantly (95 % in each table, "
+                f"not adjusted for the number of pairs): {', '.join(names)}."
+            )
+        else:
+            claim = "No pair of algorithms changes its order significantly."
+        if np.isnan(self.tau.value):
+            agreed = "Tau is not known: on one table all algorithms have equal mean accuracies."
+            return [claim, agreed]
+        agreed = (
+            f"Kendall's tau between the two orders is {self.tau.value:.2f} "
+            f"(95 % CI {self.tau.low:.2f} to {self.tau.high:.2f})"
+        )
+        if self.opposite:
+            agreed += f": the means of {self.opposite} of {pairs} are in opposite order"
+            if not len(self.swaps):
+                agreed += ", but no pair differs significantly on both tables in this way"
+        return [claim, f"{agreed}."]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -204,8 +239,8 @@ class Compared(Drawable):
     results: tuple[Comparison, ...]
     agreement: OrderAgreement | None
     """Agreement of the rankings; None unless there are two tables and two algorithms or more."""
-    reruns: tuple[Comparison, ...] = ()
-    """The same algorithms on resampled tables: the first table as if trained with other seeds."""
+    seed_agreements: tuple[OrderAgreement, ...] = ()
+    """The seed baseline: agreement between tables that differ from the first by seeds only."""
 
     @property
     def split(self) -> str:
@@ -217,10 +252,17 @@ class Compared(Drawable):
         """Kendall's tau between the two rankings of the algorithms; NaN if there is one table."""
         return self.agreement.tau.value if self.agreement else float("nan")
 
-    @property
-    def p_value(self) -> float | None:
-        """Probability that seed noise changes as many pairs or more; None without reruns."""
-        return self.agreement.p_value if self.agreement else None
+    def agreements(self) -> pd.DataFrame:
+        """Return a row for the two tables, then a row for each pair of the seed baseline.
+
+        Columns: `first` and `second` (the tables), `tau` with its 95 % interval (`low`, `high`),
+        `opposite` and `swaps`, the numbers of pairs of algorithms that have the opposite order, and
+        significantly so. Without an agreement, there are no rows.
+        """
+        if self.agreement is None:
+            return pd.DataFrame()
+        every = (self.agreement, *self.seed_agreements)
+        return pd.DataFrame([each.row() for each in every])
 
     def frame(
         self, part: Callable[[Comparison], pd.DataFrame] = Comparison.summary
@@ -250,104 +292,103 @@ class Compared(Drawable):
 
     @property
     def _texts(self) -> pd.DataFrame:
-        rows = [
-            {
-                "table": printable(row["table"], keep=""), "algorithm": row["algorithm"],
-                "mean": number(row["mean"]), "95 % CI": span(row["low"], row["high"]),
-                "regret": number(row["regret"]),
-            }
-            for row in self.frame().to_dict("records")
-        ]  # fmt: skip
+        rows = []
+        for row in self.frame().to_dict("records"):
+            table = printable(row["table"], keep="")
+            rows.append(
+                {
+                    "table": table,
+                    "algorithm": row["algorithm"],
+                    "mean": number(row["mean"]),
+                    "95 % CI": span(row["low"], row["high"]),
+                    "regret": number(row["regret"]),
+                }
+            )
         return pd.DataFrame(rows)
 
     def profit(self) -> pd.DataFrame:
         """Return the places that each algorithm gains from the first table to the last, most first.
 
         Columns: `algorithm`, `rank_before`, `rank_after` (average ranks), `profit` with its 95 %
-        interval over repeats (`low`, `high`). With reruns, also `other_seeds_low` and
-        `other_seeds_high`: the range of the middle 95 % of the reruns of the first table.
+        interval over repeats (`low`, `high`).
         """
-        before, after = self.results[0], self.results[-1]
-        gained = before.repeat_ranks - after.repeat_ranks
-        bounds = [mean_interval(column) for column in gained.T]
-        table = pd.DataFrame(bounds, columns=["profit", "low", "high"])
-        for place, (name, result) in enumerate((("rank_before", before), ("rank_after", after))):
-            table.insert(place, name, result.repeat_ranks.mean(axis=0))
-        if self.reruns:
-            again = [before.repeat_ranks - each.repeat_ranks for each in self.reruns]
-            band = np.quantile(np.mean(again, axis=1), _BAND, axis=0)
-            table["other_seeds_low"], table["other_seeds_high"] = band
-        table.insert(0, "algorithm", before.algorithms)
-        return table.sort_values("profit", ascending=False, ignore_index=True)
+        before = self.results[0]
+        ranks = before.repeat_ranks
+        ranks_after = self.results[-1].repeat_ranks
+        rows = []
+        for place, algorithm in enumerate(before.algorithms):
+            profit, low, high = mean_interval(ranks[:, place] - ranks_after[:, place])
+            rows.append(
+                {
+                    "algorithm": algorithm,
+                    "rank_before": ranks[:, place].mean(),
+                    "rank_after": ranks_after[:, place].mean(),
+                    "profit": profit,
+                    "low": low,
+                    "high": high,
+                }
+            )
+        return pd.DataFrame(rows).sort_values("profit", ascending=False, ignore_index=True)
 
-    def verdict(self, asked_by: str = f"reruns={_RERUNS}") -> list[str]:
-        """Return the finding, its numbers and the compared tables, as sentences.
-
-        Args:
-            asked_by: the option for more reruns, which a sentence names if there were few.
-        """
+    def verdict(self) -> list[str]:
+        """Return the finding, its numbers and the compared tables, as sentences."""
+        if self.agreement is not None:
+            return [*self.agreement.verdict(), self._seed_baseline(), self._measured()]
         first = self.results[0]
-        names = " and ".join(result.table.name for result in self.results)
-        signals = " and ".join(dict.fromkeys(each.table.searched_on for each in self.results))
-        measured = (
-            f"Measured on {names}: {first.table.dataset}, {len(first.table.space):,} cells, "
-            f"searched on {signals}, judged by {self.split} accuracy, {len(first.finals)} runs of "
-            f"each algorithm with {first.budget} each."
+        best = first.summary().iloc[0]
+        claim = (
+            f"{best['algorithm']} ends best on {first.table.name}: mean accuracy "
+            f"{best['mean']:.2f} % (95 % CI {best['low']:.2f} to {best['high']:.2f})."
         )
-        if (cells := len(first.table.space)) < SPACE_SIZE / 2:
+        return [claim, self._measured()]
+
+    def _seed_baseline(self) -> str:
+        """Say how much the order changes with other seeds of the first table."""
+        assert self.agreement is not None
+        if not self.seed_agreements:
+            return (
+                f"No seed baseline: {self.results[0].table.name} has neither two known seeds nor "
+                "equal cells for half of its cells. So other seeds may change the order as much."
+            )
+        tables: dict[str, None] = {}
+        taus = []
+        swaps = []
+        for each in self.seed_agreements:
+            tables |= {each.first: None, each.second: None}
+            taus.append(each.tau.value)
+            swaps.append(len(each.swaps))
+        known = [tau for tau in taus if np.isfinite(tau)]
+        more = "no more pairs than"
+        if len(self.agreement.swaps) > max(swaps):
+            more = "more pairs than"
+        return (
+            f"The second table changes {more} another seed does: in the seed baseline "
+            f"({', '.join(tables)}), {_range(swaps, 'd')} pairs change their order significantly, "
+            f"and tau is {_range(known, '.2f')}."
+        )
+
+    def _measured(self) -> str:
+        """Say which tables were searched, and how."""
+        first = self.results[0]
+        names = []
+        signals: dict[str, None] = {}
+        for result in self.results:
+            names.append(result.table.name)
+            signals[result.table.searched_on] = None
+        measured = (
+            f"Measured on {' and '.join(names)}: {first.table.dataset}, "
+            f"{len(first.table.space):,} cells, searched on {' and '.join(signals)}, judged by "
+            f"{self.split} accuracy, {len(first.finals)} runs of each algorithm with "
+            f"{first.budget} each."
+        )
+        cells = len(first.table.space)
+        if cells < SPACE_SIZE / 2:
             measured += (
                 f" The {cells:,} cells are a sample of the {SPACE_SIZE:,}. Algorithms that move to "
                 "similar cells move to the most similar cells of the sample. On all cells, the "
                 "order of the algorithms can be different."
             )
-        found = self.agreement
-        if found is None:
-            best = first.summary().iloc[0]
-            ends = f"{best['mean']:.2f} % (95 % CI {best['low']:.2f} to {best['high']:.2f})"
-            claim = f"{best['algorithm']} ends best on {first.table.name}: mean accuracy {ends}."
-            return [claim, measured]
-        pairs = len(first.runs) * (len(first.runs) - 1) // 2
-        tau, tables = found.tau, len(found.null_tau)
-        agreed = (
-            f"The rankings of {len(first.runs)} algorithms agree by Kendall's tau = "
-            f"{tau.value:.2f} (95 % CI {tau.low:.2f} to {tau.high:.2f})"
-        )
-        if np.isnan(tau.value):
-            agreed = "Tau is not known: on one table all algorithms have equal mean accuracies."
-        elif found.p_value is None and len(found.swaps):
-            agreed += "."
-        elif found.p_value is None:
-            agreed += f". No seed baseline: pass {asked_by} to search {_RERUNS} resampled tables."
-        else:
-            row = found.row()
-            noise = self.reruns[0].table.reported.rpartition("; ")[2] if self.reruns else ""
-            agreed += (
-                f"; with other seeds of {first.table.name} tau is "
-                f"{np.nanmedian(found.null_tau):.2f} (median of {tables} resampled tables, {noise};"
-                f" 95 % {row['other_seeds_low']:.2f} to {row['other_seeds_high']:.2f})."
-            )
-        if not len(found.swaps):
-            return ["No pair of algorithms changes its order significantly.", agreed, measured]
-        changed = ", ".join(f"{a} and {b}" for a, b in found.swaps.iloc[:, :2].to_numpy())
-        change = "changes its" if len(found.swaps) == 1 else "change their"
-        claim = (
-            f"{len(found.swaps)} of {pairs} pair{'s' * (pairs > 1)} {change} order significantly "
-            f"(95 % in each table, not adjusted for the number of pairs): {changed}."
-        )
-        if found.p_value is None:
-            claim += (
-                " The test allows for chance in the searches, but not for the seeds of the "
-                f"trainings: pass {asked_by} to search {_RERUNS} resampled tables."
-            )
-        else:
-            many = sum(count >= len(found.swaps) for count in found.null_swaps)
-            finest = f", the smallest possible with {tables} tables: {asked_by} allows a smaller p"
-            claim += (
-                f" Other seeds {'do not' if found.p_value <= _LEVEL else 'can'} explain this: "
-                f"{many} of {tables} resampled tables change as many pairs or more "
-                f"(p = {found.p_value:.3f}{'' if many or tables >= _RERUNS else finest})."
-            )
-        return [claim, agreed, measured]
+        return measured
 
     def __str__(self) -> str:
         """Return the verdict as one text."""
@@ -366,12 +407,14 @@ def compare(
     dataset: str | None = None,
     budget: Budget | None = None,
     repeats: Annotated[int, Between(1)] = 500,
-    reruns: Annotated[int, Between(0)] = 0,
     seed: Annotated[int, Between(0)] = 0,
     options: Mapping[str, Mapping[str, float]] | None = None,
     on_run: Callable[[SearchTable], None] | None = None,
 ) -> Compared:
     """Run algorithms on one table, or on the common cells of two tables, and compare them.
+
+    For two tables, tables of the first three seeds of the first are searched, too: the seed
+    baseline. Without known seeds, a copy is searched in which equal cells exchange their runs.
 
     Args:
         tables: one or two, by name (NAME@RECIPE takes one recipe) or opened. Two tables are
@@ -380,13 +423,13 @@ def compare(
         dataset: data set of the accuracies; the usual data set of the tables if None.
         budget: budget of each run; if None, the papers' budget, at most the cost of all cells.
         repeats: independent runs of each algorithm.
-        reruns: number of resampled tables to search, for the p-value; 99 allow p = 0.01.
         seed: seed of all random numbers.
         options: for an algorithm, the arguments of its constructor: ``{"rea": {"sample": 5}}``.
         on_run: called with the table after each run, for progress.
 
     Returns:
-        The runs on each table (`results`) and, for two tables, the agreement of the two rankings.
+        The runs on each table (`results`) and, for two tables, the agreement of the two rankings
+        (`agreement`) and the agreement between seeds (`seed_agreements`).
         Printed, it is the verdict in sentences; `frame()` has the final accuracies in percent.
     """
     if isinstance(tables, str | Path | Table | Recipes | SearchTable):
@@ -396,24 +439,26 @@ def compare(
 
     names = list(dict.fromkeys(algorithms)) or algorithm_names()
     run = functools.partial(
-        run_all, algorithms=names, budget=spent, repeats=repeats, seed=seed, options=options,
+        run_all,
+        algorithms=names,
+        budget=spent,
+        repeats=repeats,
+        seed=seed,
+        options=options,
         on_run=on_run,
-    )  # fmt: skip
-    alone = len(searched) == 1 or len(names) == 1
-    if reruns and alone:
-        raise InputError(
-            "reruns compare the rankings of at least two algorithms on two tables; number of "
-            f"tables: {len(searched)}, of algorithms: {len(names)}. Give more, or reruns=0"
-        )
-    rng = np.random.default_rng(seed)
-    # Drawn before any search: a table that cannot be resampled is an error.
-    resampled = rerun_tables(searched[0], reruns, rng) if reruns else []
+    )
     results = [run(table) for table in searched]
-    if alone:
+    if len(searched) == 1 or len(names) == 1:
         return Compared(results=tuple(results), agreement=None)
-    null = [run(table) for table in resampled]
-    found = order_agreement(results[0], results[1], rng=rng, reruns=null)
-    return Compared(results=tuple(results), agreement=found, reruns=tuple(null))
+    rng = np.random.default_rng(seed)
+    agreement = order_agreement(results[0], results[1], rng=rng)
+    same_recipe = [run(table) for table in seed_tables(searched[0])]
+    if len(same_recipe) == 1:
+        same_recipe.insert(0, results[0])
+    baseline = []
+    for one, other in itertools.combinations(same_recipe, 2):
+        baseline.append(order_agreement(one, other, rng=rng))
+    return Compared(results=tuple(results), agreement=agreement, seed_agreements=tuple(baseline))
 
 
 @checked
@@ -434,7 +479,8 @@ def run_all(
     """
     budget = budget or paper_budget(table)
     names = algorithms or algorithm_names()
-    for name in options or ():
+    options = options or {}
+    for name in options:
         if name not in names:
             raise UnknownNameError("algorithm in options", name, names)
     runs: dict[str, list[Trajectory]] = {}
@@ -442,21 +488,17 @@ def run_all(
     with threadpool_limits(1, user_api="blas"):
         for name in names:
             runs[name] = []
-            chosen = (options or {}).get(name)
+            chosen = options.get(name)
             for count in range(repeats):
-                runs[name].append(replay(name, table, budget, seed=seed, run=count, options=chosen))
+                found = replay(name, table, budget, seed=seed, run=count, options=chosen)
+                runs[name].append(found)
                 if on_run:
                     on_run(table)
     return Comparison(table=table, budget=budget, runs=runs)
 
 
 def order_agreement(
-    first: Comparison,
-    second: Comparison,
-    *,
-    rng: np.random.Generator,
-    reruns: Sequence[Comparison] = (),
-    draws: int = 1000,
+    first: Comparison, second: Comparison, *, rng: np.random.Generator, draws: int = 1000
 ) -> OrderAgreement:
     """Compare the rankings of the algorithms on two tables.
 
@@ -464,27 +506,33 @@ def order_agreement(
         first: the algorithms on one table.
         second: the same algorithms on another table.
         rng: random generator of the bootstrap.
-        reruns: the same algorithms on tables that `rerun_tables` makes of the first table.
         draws: bootstrap draws.
     """
-    means = [result.finals.mean(axis=0) for result in (first, second, *reruns)]
-    tau, *null = (float(_taus(means[0], other)) for other in means[1:])
-    swaps, again = _swaps(first, second), tuple(len(_swaps(first, other)) for other in reruns)
+    means = first.finals.mean(axis=0)
+    other_means = second.finals.mean(axis=0)
+    low, high = _bootstrap(first.finals, second.finals, draws, rng)
+    signs = _order(means) * _order(other_means)
     return OrderAgreement(
-        tau=Estimate(tau, *_bootstrap(first.finals, second.finals, draws, rng)),
-        swaps=swaps,
-        null_tau=tuple(null),
-        null_swaps=again,
-        p_value=(1 + sum(count >= len(swaps) for count in again)) / (1 + len(again))
-        if again
-        else None,
+        first=first.table.name,
+        second=second.table.name,
+        tau=Estimate(float(_taus(means, other_means)), low, high),
+        pairs=len(signs),
+        opposite=int((signs < 0).sum()),
+        swaps=_swaps(first, second),
     )
+
+
+def _order(means: Floats) -> Floats:
+    """Return the order of each pair of means [..., algorithms]: 1, -1, or 0 for a tie."""
+    one, other = np.triu_indices(means.shape[-1], k=1)
+    order: Floats = np.sign(means[..., one] - means[..., other])
+    return order
 
 
 def _taus(first: Floats, second: Floats) -> Floats:
     """Return tau-b between means [..., algorithms]; NaN where all means of a side are equal."""
-    one, other = np.triu_indices(first.shape[-1], k=1)
-    a, b = (np.sign(means[..., one] - means[..., other]) for means in (first, second))
+    a = _order(first)
+    b = _order(second)
     untied = (a != 0).sum(axis=-1) * (b != 0).sum(axis=-1)
     with np.errstate(invalid="ignore"):
         taus: Floats = (a * b).sum(axis=-1) / np.sqrt(untied)
@@ -497,19 +545,25 @@ def _bootstrap(
     """Return the percentile interval of tau over repeats; one repeat gives the range of tau."""
     if min(len(first), len(second)) < 2:
         return -1.0, 1.0
-    drawn = [
-        [table[rng.integers(len(table), size=len(table))].mean(axis=0) for table in (first, second)]
-        for _ in range(draws)
-    ]
-    taus = _taus(*np.array(drawn).swapaxes(0, 1))
-    return _band(taus)
-
-
-def _band(taus: Floats | Sequence[float]) -> tuple[float, float]:
-    """Return the middle 95 % of the known values of tau; NaN if none is known."""
-    known = np.asarray(taus)[np.isfinite(taus)]
-    low, high = np.quantile(known, _BAND) if len(known) else (np.nan, np.nan)
+    means = []
+    other_means = []
+    for _ in range(draws):
+        means.append(first[rng.integers(len(first), size=len(first))].mean(axis=0))
+        other_means.append(second[rng.integers(len(second), size=len(second))].mean(axis=0))
+    taus = _taus(np.array(means), np.array(other_means))
+    known = taus[np.isfinite(taus)]
+    if not known.size:
+        return np.nan, np.nan
+    low, high = np.quantile(known, _BAND)
     return float(low), float(high)
+
+
+def _range(values: Sequence[float], digits: str) -> str:
+    """Return the least and the greatest value as text, or the value if all are equal."""
+    if not values:
+        return "not known"
+    ends = {format(min(values), digits): None, format(max(values), digits): None}
+    return " to ".join(ends)
 
 
 def _swaps(first: Comparison, second: Comparison) -> pd.DataFrame:
@@ -542,13 +596,16 @@ def win_probability(first: Floats, second: Floats) -> Estimate:
     fewest = min(n, m)
     if chance in (0.0, 1.0):
         exact = float((_LEVEL / 2) ** (1 / fewest))
-        return Estimate(chance, exact, 1.0) if chance else Estimate(chance, 0.0, 1 - exact)
+        if chance == 1.0:
+            return Estimate(chance, exact, 1.0)
+        return Estimate(chance, 0.0, 1 - exact)
     if fewest < 2:
         return Estimate(chance, 0.0, 1.0)
     error = np.sqrt(of_first.var(ddof=1) / n + of_second.var(ddof=1) / m)
     reach = stats.norm.ppf(1 - _LEVEL / 2) * error / (chance * (1 - chance))
     logit = np.log(chance / (1 - chance))
-    low, high = 1 / (1 + np.exp(-(logit - reach))), 1 / (1 + np.exp(-(logit + reach)))
+    low = 1 / (1 + np.exp(reach - logit))
+    high = 1 / (1 + np.exp(-reach - logit))
     return Estimate(chance, float(low), float(high))
 
 
@@ -562,8 +619,11 @@ def friedman_p_value(scores: Floats) -> float:
         return 1.0
     if algorithms == 2:
         steps = scores[:, 0] - scores[:, 1]
-        wins, losses = int((steps > 0).sum()), int((steps < 0).sum())
-        return float(stats.binomtest(wins, wins + losses).pvalue) if wins + losses else 1.0
+        wins = int((steps > 0).sum())
+        changes = int((steps != 0).sum())
+        if not changes:
+            return 1.0
+        return float(stats.binomtest(wins, changes).pvalue)
     if (scores == scores[:, :1]).all():
         return 1.0
     return float(stats.friedmanchisquare(*scores.T).pvalue)

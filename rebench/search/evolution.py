@@ -42,7 +42,8 @@ class RegularisedEvolution(Searcher):
         # Drawn with replacement, as in the benchmark's released code.
         drawn = (self.generator.random(self.sample) * self.size).astype(int)
         _, parent = max(self.population[place] for place in drawn)
-        return Query(self.space.mutate(parent, self.generator), self.problem.signal)
+        child = self.space.mutate(parent, self.generator)
+        return Query(child, self.problem.signal)
 
     def tell(self, query: Query, value: float) -> None:
         """Add the new cell to the population, and remove the oldest cell."""

@@ -21,7 +21,8 @@ from rebench.search.base import Problem, Query, Searcher, register
 __all__ = ["Bohb", "Hyperband"]
 
 _KINDS = len(OP_NAMES)
-_NARROWEST, _WIDEST = 1e-3, (_KINDS - 1) / _KINDS
+_NARROWEST = 1e-3
+_WIDEST = (_KINDS - 1) / _KINDS
 
 
 @register("hyperband")
@@ -58,8 +59,10 @@ class Hyperband(Searcher):
                     told: list[tuple[float, int]] = []
                     for place in range(keep):
                         position = self.propose() if level == start else survivors[place]
-                        told.append(((yield Query(position, level)), position))
-                    survivors = [position for _, position in sorted(told, reverse=True)]
+                        value = yield Query(position, level)
+                        told.append((value, position))
+                    told.sort(reverse=True)
+                    survivors = [position for _, position in told]
 
 
 @register("bohb")
@@ -101,13 +104,15 @@ class Bohb(Hyperband):
         rich = [told for told in self.told if len(told) >= fewest + 2]
         if not rich or self.generator.random() < self.random_fraction:
             return self.space.sample(self.generator)
-        ranked = [position for _, position in sorted(rich[-1], reverse=True)]
-        split = max(fewest, int(self.top_share * len(ranked)))
-        good = _Density(self.space.ops[ranked[:split]])
-        bad = _Density(self.space.ops[ranked[-max(fewest, len(ranked) - split) :]])
+        best_first = sorted(rich[-1], reverse=True)
+        ranked = [position for _, position in best_first]
+        n_good = max(fewest, int(self.top_share * len(ranked)))
+        n_bad = max(fewest, len(ranked) - n_good)
+        good = _Density(self.space.ops[ranked[:n_good]])
+        bad = _Density(self.space.ops[ranked[-n_bad:]])
         ops = good.draw(self.samples, self.generator)
         ratio = good.log_at(ops) - bad.log_at(ops)
-        return self._nearest(ops[int(np.argmax(ratio))])
+        return self._nearest(ops[ratio.argmax()])
 
     def _nearest(self, ops: NDArray[np.int64]) -> int:
         """Return the cell that shares the most of these operations; ties are broken at random."""
@@ -115,7 +120,8 @@ class Bohb(Hyperband):
             return self.space.position_of(ops)
         shared = (self.space.ops == ops).sum(1)
         best = np.flatnonzero(shared == shared.max())
-        return int(best[int(self.generator.random() * len(best))])
+        place = int(self.generator.random() * len(best))
+        return int(best[place])
 
 
 class _Density:
@@ -130,13 +136,15 @@ class _Density:
 
     def draw(self, count: int, generator: np.random.Generator) -> NDArray[np.int64]:
         """Return operations (count, 6): of an observed cell, each kept or replaced at random."""
-        kept = self.ops[(generator.random(count) * len(self.ops)).astype(int)]
+        places = (generator.random(count) * len(self.ops)).astype(int)
+        kept = self.ops[places]
         moved = generator.random(kept.shape) < self.width
-        shift = (generator.random(kept.shape) * (_KINDS - 1)).astype(int) + 1
+        shift = 1 + (generator.random(kept.shape) * (_KINDS - 1)).astype(int)
         return np.where(moved, (kept + shift) % _KINDS, kept)
 
     def log_at(self, ops: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the log density at (m, 6) operations."""
         same = ops[:, None] == self.ops[None]
         kernel = np.where(same, 1 - self.width, self.width / (_KINDS - 1))
-        return np.log(kernel.prod(2).mean(1))
+        density = kernel.prod(axis=2).mean(axis=1)
+        return np.log(density)

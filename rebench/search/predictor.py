@@ -63,7 +63,8 @@ class PredictorGuided(Searcher):
         import sklearn  # takes seconds to load
         from sklearn.linear_model import BayesianRidge
 
-        values, positions = (np.array(column) for column in zip(*self.told, strict=True))
+        values = np.array([value for value, _ in self.told])
+        positions = np.array([position for _, position in self.told])
         order = values.argsort(kind="stable")
         ranks = np.empty(len(values))
         ranks[order] = np.arange(len(values)) / len(values)
@@ -73,7 +74,9 @@ class PredictorGuided(Searcher):
             model = BayesianRidge().fit(self.features[positions], ranks)
             mean, deviation = model.predict(self.features[pool], return_std=True)
         draws = mean + deviation * self.generator.standard_normal(len(pool))
-        return [int(position) for position in pool[draws.argsort()[-self.batch :]]]
+        highest = draws.argsort()[-self.batch :]
+        proposed: list[int] = pool[highest].tolist()
+        return proposed
 
     def _pool(self, best_first: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return cells not trained yet: half mutants of the best, half random."""
@@ -82,5 +85,8 @@ class PredictorGuided(Searcher):
         places = (self.generator.random(half) * len(parents)).astype(int)
         mutants = self.space.mutants(parents[places], self.generator)
         strangers = (self.generator.random(half) * len(self.space)).astype(np.int64)
-        pool = np.setdiff1d(np.concatenate([mutants, strangers]), best_first)
-        return pool if pool.size else strangers
+        candidates = np.concatenate([mutants, strangers])
+        pool = np.setdiff1d(candidates, best_first)
+        if not pool.size:
+            return strangers
+        return pool

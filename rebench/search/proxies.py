@@ -88,7 +88,9 @@ def rank_correlation(scores: ArrayLike, accuracy: ArrayLike) -> dict[str, float]
         accuracy: accuracies of the same cells, in a form of `rebench.analysis.Paired.of_values`.
     """
     paired = Paired.of_values(_rankable(scores), accuracy)
-    first, second, n = paired.before.means, paired.after.means, len(paired)
+    first = paired.before.means
+    second = paired.after.means
+    n = len(paired)
     if n < 4:
         raise InputError(f"a rank correlation needs 4 cells or more, got {n}")
     if np.ptp(first) == 0 or np.ptp(second) == 0:
@@ -127,28 +129,31 @@ def rate_proxies(
         dataset: data set of the accuracies; the usual data set of the table if None.
     """
     (searched,) = search_tables([table], dataset, on_test=True)
-    given = dict(scores or {})
-    series = {name: column for name, column in given.items() if isinstance(column, pd.Series)}
-    for scored in series.values():
-        searched = searched.restrict(scored.index)
-    for name, scored in series.items():
-        given[name] = scored[scored.index.isin(searched.space.indices)]
-    columns: dict[str, ArrayLike] = {
-        name: proxy_scores(name, searched.space, searched.dataset) for name in PROXIES
-    }
+    given = scores or {}
+    for column in given.values():
+        if isinstance(column, pd.Series):
+            searched = searched.restrict(column.index)
+    cells = searched.space.indices
+    columns: dict[str, ArrayLike] = {}
+    for name in PROXIES:
+        columns[name] = proxy_scores(name, searched.space, searched.dataset)
     final = searched.final
     rows = []
-    for name, column in (columns | given).items():
-        known = pd.Series(final, searched.space.indices) if name in series else final
+    for name, column in (columns | dict(given)).items():
+        known: ArrayLike = final
+        if isinstance(column, pd.Series):
+            known = pd.Series(final, cells)
+            column = column[column.index.isin(cells)]
         values = Paired.of_values(known, _rankable(column)).after.means
         best = values == values.max()
+        answer = float(final[best].mean())
         rows.append(
             {
                 "proxy": name,
                 **rank_correlation(values, final),
-                "answer": float(final[best].mean()),
+                "answer": answer,
                 "tied": int(best.sum()),
-                "regret": searched.best - float(final[best].mean()),
+                "regret": searched.best - answer,
             }
         )
     rated = pd.DataFrame(rows).sort_values("spearman", ascending=False, ignore_index=True)
@@ -163,7 +168,9 @@ def _rankable(scores: ArrayLike) -> ArrayLike:
     values = np.asarray(scores, dtype=np.float64)
     lowest = values[np.isfinite(values)].min(initial=0.0)
     values = np.where(np.isneginf(values), lowest - 1, values)
-    return pd.Series(values, scores.index) if isinstance(scores, pd.Series) else values
+    if isinstance(scores, pd.Series):
+        return pd.Series(values, scores.index)
+    return values
 
 
 def image_batch(
@@ -180,8 +187,10 @@ def image_batch(
         raise InputError(f"a batch of {dataset} has 1 to {len(train)} images, got {count}")
     chosen = np.random.default_rng(seed).choice(len(train), count, replace=False)
     picked = train.select(torch.as_tensor(chosen))
-    mean, std = (torch.tensor(values).view(1, 3, 1, 1) for values in (spec.mean, spec.std))
-    return (picked.pixels.float() / 255 - mean) / std, picked.labels.long()
+    mean = torch.tensor(spec.mean).view(1, 3, 1, 1)
+    std = torch.tensor(spec.std).view(1, 3, 1, 1)
+    images = (picked.pixels.float() / 255 - mean) / std
+    return images, picked.labels.long()
 
 
 def init_seed(seed: int, index: int) -> int:

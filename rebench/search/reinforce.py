@@ -12,7 +12,9 @@ from rebench.search.base import Problem, Query, Searcher, register
 __all__ = ["Reinforce"]
 
 _SHAPE = (len(EDGES), len(OP_NAMES))
-_BETA1, _BETA2, _EPSILON = 0.9, 0.999, 1e-8
+_BETA1 = 0.9
+_BETA2 = 0.999
+_EPSILON = 1e-8
 
 
 @register("reinforce")
@@ -56,15 +58,19 @@ class Reinforce(Searcher):
 
     def _draw_edges(self, chances: NDArray[np.float64]) -> int:
         uniform = self.generator.random(_SHAPE[0])[:, None]
-        ops = np.minimum((chances.cumsum(1) < uniform).sum(1), _SHAPE[1] - 1)
+        passed = (chances.cumsum(axis=1) < uniform).sum(axis=1)
+        ops = np.minimum(passed, _SHAPE[1] - 1)
         return self.space.position_of(ops)
 
     def _draw_cell(self) -> int:
         scores = self.space.one_hot @ self.logits.ravel()
         weights = np.exp(scores - scores.max())
         cumulative = weights.cumsum()
-        self.expected = (weights @ self.space.one_hot / cumulative[-1]).reshape(_SHAPE)
-        place = np.searchsorted(cumulative, self.generator.random() * cumulative[-1], side="right")
+        total = cumulative[-1]
+        expected = weights @ self.space.one_hot / total
+        self.expected = expected.reshape(_SHAPE)
+        drawn = self.generator.random() * total
+        place = np.searchsorted(cumulative, drawn, side="right")
         return min(int(place), len(self.space) - 1)
 
     def tell(self, query: Query, value: float) -> None:
@@ -78,4 +84,5 @@ class Reinforce(Searcher):
         self.square = _BETA2 * self.square + (1 - _BETA2) * ascent**2
         mean = self.mean / (1 - _BETA1**self.steps)
         square = self.square / (1 - _BETA2**self.steps)
-        self.logits = self.logits + self.learning_rate * mean / (np.sqrt(square) + _EPSILON)
+        step = self.learning_rate * mean / (np.sqrt(square) + _EPSILON)
+        self.logits = self.logits + step

@@ -51,7 +51,9 @@ class Budget:
     @property
     def limit(self) -> float:
         """Size of the budget, in `unit`."""
-        return float(self.seconds if self.seconds is not None else self.evaluations or 0.0)
+        if self.seconds is not None:
+            return float(self.seconds)
+        return float(self.evaluations or 0.0)
 
     @property
     def unit(self) -> str:
@@ -59,12 +61,17 @@ class Budget:
         return "seconds" if self.seconds is not None else "evaluations"
 
     def __str__(self) -> str:
-        return f"{self.limit:,g} {'simulated ' if self.unit == 'seconds' else ''}{self.unit}"
+        if self.unit == "seconds":
+            return f"{self.limit:,g} simulated seconds"
+        return f"{self.limit:,g} evaluations"
 
 
 def affordable(budget: Budget, tables: Sequence[SearchTable]) -> Budget:
     """Return the budget, at most the cost of evaluating every cell once at every fidelity."""
-    total = max(sum(map(sum, _costs(table, budget))) for table in tables)
+    total = 0.0
+    for table in tables:
+        cost = sum(sum(level) for level in _costs(table, budget))
+        total = max(total, cost)
     return replace(budget, **{budget.unit: min(budget.limit, total)})
 
 
@@ -75,10 +82,12 @@ def paper_budget(*tables: SearchTable, evaluations: float = 150) -> Budget:
     NATS-Bench's budgets pay for about 150 evaluations.
     """
     dataset = tables[0].dataset
-    timed = (table.has_seconds and table.fidelities[0].epochs <= _PAPER_EPOCHS for table in tables)
-    if dataset in PAPER_SECONDS and all(timed):
-        return Budget(seconds=PAPER_SECONDS[dataset])
-    return Budget(evaluations=evaluations)
+    for table in tables:
+        if not table.has_seconds or table.fidelities[0].epochs > _PAPER_EPOCHS:
+            return Budget(evaluations=evaluations)
+    if dataset not in PAPER_SECONDS:
+        return Budget(evaluations=evaluations)
+    return Budget(seconds=PAPER_SECONDS[dataset])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -123,7 +132,9 @@ def replay(
     positions: list[int] = []
     clock: list[float] = []
     answers: list[int] = []
-    spent, answer, best = 0.0, -1, (-1, -np.inf)
+    spent = 0.0
+    answer = -1
+    best = (-1, -np.inf)
     while True:
         query = searcher.ask()
         try:
@@ -141,10 +152,12 @@ def replay(
         if spent > budget.limit * (1 + 1e-12):
             break
         seeds = accuracies[level][position]
-        value = seeds[int(luck.random() * len(seeds))]
+        place = int(luck.random() * len(seeds))
+        value = seeds[place]
         searcher.tell(query, value)
         if (level, value) > best:
-            best, answer = (level, value), position
+            best = (level, value)
+            answer = position
         positions.append(position)
         clock.append(spent)
         answers.append(answer)

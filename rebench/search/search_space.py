@@ -8,7 +8,6 @@ local moves. On the whole space the neighbours are the 24 one-edge changes.
 from __future__ import annotations
 
 import functools
-import itertools
 import operator
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -25,9 +24,11 @@ __all__ = ["SearchSpace"]
 
 _POWERS = 5 ** np.arange(len(EDGES) - 1, -1, -1)
 # The four routes from vertex 0 to vertex 3, as positions in EDGES.
-_ROUTES = tuple(
-    tuple(EDGES.index((target, source)) for source, target in itertools.pairwise(route))
-    for route in ((0, 3), (0, 1, 3), (0, 2, 3), (0, 1, 2, 3))
+_ROUTES = (
+    (EDGES.index((3, 0)),),
+    (EDGES.index((1, 0)), EDGES.index((3, 1))),
+    (EDGES.index((2, 0)), EDGES.index((3, 2))),
+    (EDGES.index((1, 0)), EDGES.index((2, 1)), EDGES.index((3, 2))),
 )
 
 
@@ -56,7 +57,9 @@ class SearchSpace:
             raise InputError(
                 f"a cell's index must be in 0..{SPACE_SIZE - 1}, got {unique[0]}..{unique[-1]}"
             )
-        return _whole() if unique.size == SPACE_SIZE else cls(unique)
+        if unique.size == SPACE_SIZE:
+            return _whole()
+        return cls(unique)
 
     def __len__(self) -> int:
         return len(self.indices)
@@ -96,7 +99,8 @@ class SearchSpace:
         shifts = np.arange(1, len(OP_NAMES))
         ops = self.ops[:, :, None]
         changed = (ops + shifts) % len(OP_NAMES) - ops
-        ranks = (self.ops @ _POWERS)[:, None, None] + changed * _POWERS[None, :, None]
+        own_ranks = self.ops @ _POWERS
+        ranks = own_ranks[:, None, None] + changed * _POWERS[None, :, None]
         return np.take(self.position_of_rank, ranks.reshape(len(self), -1))
 
     @functools.cached_property
@@ -110,10 +114,10 @@ class SearchSpace:
             return near
         if position not in self._neighbours:
             near = near[near >= 0]
-            if not near.size:
-                distance = (self.ops != self.ops[position]).sum(1)
+            if not near.size and len(self) > 1:
+                distance = (self.ops != self.ops[position]).sum(axis=1)
                 distance[position] = len(EDGES) + 1
-                near = np.flatnonzero((distance == distance.min()) & (distance <= len(EDGES)))
+                near = np.flatnonzero(distance == distance.min())
             self._neighbours[position] = near
         return self._neighbours[position]
 
@@ -124,7 +128,10 @@ class SearchSpace:
     def mutate(self, position: int, generator: np.random.Generator) -> int:
         """Return a uniformly drawn neighbour of a position (itself, in a space of one cell)."""
         near = self.neighbours(position)
-        return int(near[int(generator.random() * len(near))]) if len(near) else position
+        if not len(near):
+            return position
+        place = int(generator.random() * len(near))
+        return int(near[place])
 
     def mutants(
         self, positions: NDArray[np.int64], generator: np.random.Generator
@@ -133,7 +140,8 @@ class SearchSpace:
         if not self.is_whole:
             return np.array([self.mutate(position, generator) for position in positions.tolist()])
         near = self._one_edge_changes
-        return near[positions, (generator.random(len(positions)) * near.shape[1]).astype(int)]
+        places = (generator.random(len(positions)) * near.shape[1]).astype(int)
+        return near[positions, places]
 
     @functools.cached_property
     def one_hot(self) -> NDArray[np.float64]:

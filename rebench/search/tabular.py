@@ -9,10 +9,10 @@ and the units of budgets.
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,7 @@ __all__ = [
 
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
+Scalar = TypeVar("Scalar", bound=np.generic)
 
 # Data set -> name of its training run with validation accuracy, and the test split that papers
 # report.
@@ -71,13 +72,14 @@ class Fidelity:
     @functools.cached_property
     def cost(self) -> list[float] | None:
         """The seconds as a list, which is faster to index than an array."""
-        return None if self.seconds is None else self.seconds.tolist()
+        if self.seconds is None:
+            return None
+        return self.seconds.tolist()
 
     @functools.cached_property
     def packed(self) -> list[tuple[float, ...]]:
         """The accuracies of each cell's seeds, without missing seeds."""
-        present = ~np.isnan(self.accuracy)
-        return [tuple(row[mask].tolist()) for row, mask in zip(self.accuracy, present, strict=True)]
+        return [tuple(runs[~np.isnan(runs)].tolist()) for runs in self.accuracy]
 
 
 @checked
@@ -98,6 +100,8 @@ class SearchTable:
             trained networks (`rebench.search.proxies.knowing`).
         trained: the cell that was trained for the accuracy of each cell, (cells,): the cell itself,
             or an equal cell (`rebench.tables.whole_space`). None if every cell was trained.
+        seeds: the seed of each column of `tested` and of every signal. Empty if the seeds are
+            unknown, or if a signal has other seeds.
     """
 
     name: str
@@ -110,11 +114,13 @@ class SearchTable:
     split: Literal["test", "validation"] = "test"
     scores: Floats | None = None
     trained: Ints | None = None
+    seeds: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.fidelities:
             raise InputError(f"table {self.name!r} has no fidelity to search on")
-        for column in (self.tested, *(level.accuracy for level in self.fidelities)):
+        signals = [level.accuracy for level in self.fidelities]
+        for column in (self.tested, *signals):
             if len(column) != len(self.space) or np.isnan(column).all(axis=1).any():
                 raise InputError(f"table {self.name!r} has cells without an accuracy")
 
@@ -148,8 +154,9 @@ class SearchTable:
     @property
     def protocol(self) -> str:
         """One line that describes the signal, the final accuracy and the units of budgets."""
-        timed = "simulated GPU-seconds or evaluations"
-        budgets = timed if self.has_seconds else "evaluations (no training times)"
+        budgets = "evaluations (no training times)"
+        if self.has_seconds:
+            budgets = "simulated GPU-seconds or evaluations"
         cells = f"{len(self.space):,} cells"
         if self.trained is not None:
             equal = int((self.trained != self.space.indices).sum())
@@ -166,21 +173,25 @@ class SearchTable:
         rows = np.flatnonzero(np.isin(self.space.indices, wanted))
         if not rows.size:
             raise InputError(f"table {self.name!r} has none of the {len(wanted)} cells asked for")
+        levels = []
+        for level in self.fidelities:
+            seconds = _taken(level.seconds, rows)
+            levels.append(replace(level, accuracy=level.accuracy[rows], seconds=seconds))
         return replace(
             self,
             space=SearchSpace.of(self.space.indices[rows].tolist()),
-            fidelities=tuple(
-                Fidelity(
-                    epochs=level.epochs,
-                    accuracy=level.accuracy[rows],
-                    seconds=None if level.seconds is None else level.seconds[rows],
-                )
-                for level in self.fidelities
-            ),
+            fidelities=tuple(levels),
             tested=self.tested[rows],
-            scores=None if self.scores is None else self.scores[rows],
-            trained=None if self.trained is None else self.trained[rows],
+            scores=_taken(self.scores, rows),
+            trained=_taken(self.trained, rows),
         )
+
+
+def _taken(values: NDArray[Scalar] | None, rows: Ints) -> NDArray[Scalar] | None:
+    """Return the rows of an array, if there is one."""
+    if values is None:
+        return None
+    return values[rows]
 
 
 Opened: TypeAlias = str | Path | Table | Recipes
@@ -231,47 +242,56 @@ def search_table(
     name = name or own.name
     dataset = dataset or _common_dataset([own])
     table = whole_space(own)
-    shown_in = table if signal is None else whole_space(_opened(signal))
-    timed = None if times is None else whole_space(_opened(times))
-    reported = _final_keys(table, dataset)[-1]
-    seen = dataset if signal is None else _signal_dataset(shown_in, dataset)
+    shown_in = table
+    seen = dataset
+    if signal is not None:
+        shown_in = whole_space(_opened(signal))
+        seen = _signal_dataset(shown_in, dataset)
     keys = validation_keys(shown_in, seen) if validation else []
     keys = keys or _final_keys(shown_in, seen)
-    if curve:
-        shown = _along_curve(shown_in, keys, epochs)
-    else:
-        chosen = _of_epochs(keys, shown_in.name, epochs)
-        shown = [(key, key.epochs, shown_in.group(*key).column("accuracy")) for key in chosen]
-    runs = [table.group(*reported).column("accuracy"), *(accuracy for _, _, accuracy in shown)]
-    present = np.array([np.isfinite(rows).any(axis=1) for rows in runs])
-    cells = np.flatnonzero(present.all(axis=0))
+    choose = _along_curve if curve else _of_epochs
+    shown = choose(shown_in, keys, epochs)
+
+    reported = _final_keys(table, dataset)[-1]
+    tested = table.group(*reported).column("accuracy")
+    runs = [tested, *(one.accuracy for one in shown)]
+    known = [np.isfinite(accuracy).any(axis=1) for accuracy in runs]
+    complete = np.all(known, axis=0)
+    cells = np.flatnonzero(complete)
     if not cells.size:
         raise InputError(f"table {name!r} has no cell with both a signal and a final accuracy")
-    levels = tuple(
-        Fidelity(
-            epochs=after,
-            accuracy=_finite(accuracy[cells]),
-            seconds=_given_seconds(timed, key, cells, after / key.epochs)
-            if timed
-            else _seconds(shown_in, key, cells, after / key.epochs),
-        )
-        for key, after, accuracy in shown
-    )
-    left_out = int((present.any(axis=0) & ~present.all(axis=0)).sum()) if signal is None else 0
+
+    times_of: Callable[[Table, Key, Ints, float], Floats | None] = _seconds
+    timed = shown_in
+    if times is not None:
+        times_of = _given_seconds
+        timed = whole_space(_opened(times))
+    seeds = table.group(*reported).seeds
+    levels = []
+    for one in shown:
+        share = one.epochs / one.key.epochs
+        seconds = times_of(timed, one.key, cells, share)
+        accuracy = _finite(one.accuracy[cells])
+        levels.append(Fidelity(epochs=one.epochs, accuracy=accuracy, seconds=seconds))
+        if shown_in.group(*one.key).seeds != seeds:
+            seeds = ()
+
+    signal_name = shown_in.name
+    left_out = 0
+    if signal is None:
+        signal_name = ""
+        left_out = int((np.any(known, axis=0) & ~complete).sum())
     return SearchTable(
         name=name,
         dataset=dataset,
         space=SearchSpace.of(cells.tolist()),
-        fidelities=levels,
-        tested=_finite(runs[0][cells]),
-        searched_on=_describe_signal(
-            shown[0][0],
-            [after for _, after, _ in shown],
-            None if signal is None else shown_in.name,
-        ),
+        fidelities=tuple(levels),
+        tested=_finite(tested[cells]),
+        searched_on=_describe_signal(shown, signal_name),
         reported=_describe_final(table, reported, left_out),
         split="validation" if reported.split == _VALIDATION else "test",
         trained=None if table is own else trained_cell_of(trained_cells(own))[cells],
+        seeds=seeds,
     )
 
 
@@ -300,36 +320,51 @@ def search_tables(
     """
     if len(given) not in (1, 2):
         raise InputError(f"compare takes one or two tables, got {len(given)}: give their names")
-    ready = [table for table in given if isinstance(table, SearchTable)]
     named = [table for table in given if not isinstance(table, SearchTable)]
+    ready = [table for table in given if isinstance(table, SearchTable)]
     if ready and named:
         raise InputError(
             "give two tables of one kind: two SearchTable, or two names or opened tables"
         )
     if named:
         opened = [_opened(table, recipe) for table in named]
-        signal = None if signal is None else _opened(signal)
-        times = None if times is None else _opened(times)
-        name = dataset or _common_dataset(opened)
-        seen = opened if signal is None else [signal]
-        validation = not on_test and all(validation_keys(table, name) for table in seen)
-        names = [
-            str(table) if isinstance(table, str | Path) else one.name
-            for table, one in zip(named, opened, strict=True)
-        ]
-        if len(set(names)) < len(names):  # recipes of the same table
-            names = [table.full_name for table in opened]
-        labels: list[str] = []
-        for called in names:
-            labels.append(table_label(called, labels))
-        ready = [
-            search_table(
-                table, name, name=label, signal=signal, times=times, validation=validation,
-                epochs=epochs, curve=curve,
+        dataset = dataset or _common_dataset(opened)
+        seen = opened
+        if signal is not None:
+            signal = _opened(signal)
+            seen = [signal]
+        if times is not None:
+            times = _opened(times)
+        validation = not on_test and all(validation_keys(table, dataset) for table in seen)
+        for table, label in zip(opened, _labels(named, opened), strict=True):
+            found = search_table(
+                table,
+                dataset,
+                name=label,
+                signal=signal,
+                times=times,
+                validation=validation,
+                epochs=epochs,
+                curve=curve,
             )
-            for table, label in zip(opened, labels, strict=True)
-        ]  # fmt: skip
-    return list(common_cells(*ready)) if len(ready) == 2 else ready
+            ready.append(found)
+    if len(ready) == 2:
+        ready = list(common_cells(*ready))
+    return ready
+
+
+def _labels(given: Sequence[Opened], opened: Sequence[Table]) -> list[str]:
+    """Return different names of tables: the names by which they were given, if there are any."""
+    names = []
+    for table, one in zip(given, opened, strict=True):
+        named = isinstance(table, str | Path)
+        names.append(str(table) if named else one.name)
+    if len(set(names)) < len(names):  # recipes of the same table
+        names = [table.full_name for table in opened]
+    labels: list[str] = []
+    for name in names:
+        labels.append(table_label(name, labels))
+    return labels
 
 
 def _opened(table: Opened, recipe: str | None = None) -> Table:
@@ -337,7 +372,9 @@ def _opened(table: Opened, recipe: str | None = None) -> Table:
     if isinstance(table, Table):
         return table
     if isinstance(table, str | Path):
-        return open_table(table, recipe=recipe if recipe and recipes_of(table) else None)
+        if recipe and not recipes_of(table):
+            recipe = None
+        return open_table(table, recipe=recipe)
     if recipe is None:
         recipes = sorted(table.recipes)
         raise InputError(
@@ -349,16 +386,20 @@ def _opened(table: Opened, recipe: str | None = None) -> Table:
 
 def _common_dataset(tables: Sequence[Table]) -> str:
     """Return the usual data set among those of every table."""
-    held = [{key.dataset for key in table.keys} for table in tables]
-    common = set.intersection(*held)
-    if not common:  # the names may differ: cifar10, cifar10-valid
-        trained = [{name for name in _SPLITS if validation_keys(table, name)} for table in tables]
-        common = set.intersection(*map(set.union, held, trained))
+    held = []  # the names in each table
+    trained = []  # and the names that its training runs with validation accuracy stand for
+    for table in tables:
+        names = {key.dataset for key in table.keys}
+        held.append(names)
+        trained.append(names | {name for name in _SPLITS if validation_keys(table, name)})
+    common = set.intersection(*held) or set.intersection(*trained)
     if not common:
         said = "; ".join(", ".join(sorted(names)) for names in held)
         raise InputError(f"the tables have no data set in common ({said})")
     usual = tables[0].usual_key().dataset
-    return usual if usual in common else min(common)
+    if usual in common:
+        return usual
+    return min(common)
 
 
 def common_cells(first: SearchTable, second: SearchTable) -> tuple[SearchTable, SearchTable]:
@@ -401,35 +442,56 @@ def _signal_dataset(signal: Table, dataset: str) -> str:
     """Return `dataset`, or the only data set of a signal that lacks it."""
     source, _ = _SPLITS.get(dataset, (dataset, ""))
     held = {key.dataset for key in signal.keys}
-    return dataset if len(held) > 1 or {dataset, source} & held else held.pop()
+    if len(held) == 1 and not held & {dataset, source}:
+        return held.pop()
+    return dataset
 
 
-def _of_epochs(keys: list[Key], name: str, epochs: Collection[int] | None) -> list[Key]:
-    """Return the keys with these numbers of epochs; all by default."""
-    chosen = [key for key in keys if epochs is None or key.epochs in epochs]
-    if not chosen:
-        have = ", ".join(str(key.epochs) for key in keys)
+class _Shown(NamedTuple):
+    """A signal: accuracies [cells, seeds] after a number of epochs of a training."""
+
+    key: Key
+    epochs: int
+    accuracy: Floats
+
+
+def _of_epochs(table: Table, keys: list[Key], epochs: Collection[int] | None) -> list[_Shown]:
+    """Return the accuracies of trainings with these numbers of epochs; of all by default."""
+    shown = []
+    for key in keys:
+        if epochs is None or key.epochs in epochs:
+            accuracy = table.group(*key).column("accuracy")
+            shown.append(_Shown(key, key.epochs, accuracy))
+    if not shown:
         raise InputError(
-            f"table {name!r} has {keys[0].dataset} after {have} epochs, got epochs={epochs}"
+            f"table {table.name!r} has {keys[0].dataset} after {_epochs_of(keys)} epochs, "
+            f"got epochs={epochs}"
         )
-    return chosen
+    return shown
 
 
-def _along_curve(
-    table: Table, keys: list[Key], epochs: Collection[int] | None
-) -> list[tuple[Key, int, Floats]]:
-    """Return accuracies [cell, seed] after some epochs of the shortest run that is long enough."""
+def _along_curve(table: Table, keys: list[Key], epochs: Collection[int] | None) -> list[_Shown]:
+    """Return accuracies after some epochs of the shortest training that is long enough."""
     asked = sorted(set(epochs or ()))
-    long_enough = [key for key in keys if not asked or key.epochs >= asked[-1]]
-    if not long_enough or (asked and asked[0] < 1):
-        have = ", ".join(str(key.epochs) for key in keys)
+    longest = max(asked, default=1)
+    long_enough = [key for key in keys if key.epochs >= longest]
+    if not long_enough or min(asked, default=1) < 1:
         raise InputError(
-            f"curves of {table.name!r} have {have} epochs, got epochs={', '.join(map(str, asked))}"
+            f"curves of {table.name!r} have {_epochs_of(keys)} epochs, "
+            f"got epochs={', '.join(map(str, asked))}"
         )
     key = long_enough[0]
-    asked = asked or sorted({max(1, key.epochs // _ETA**k) for k in range(_RUNGS)})
+    if not asked:
+        asked = sorted({max(1, key.epochs // _ETA**rung) for rung in range(_RUNGS)})
     along = table.along(key, asked)
-    return [(key, after, along[:, :, place]) for place, after in enumerate(asked)]
+    shown = []
+    for place, after in enumerate(asked):
+        shown.append(_Shown(key, after, along[:, :, place]))
+    return shown
+
+
+def _epochs_of(keys: list[Key]) -> str:
+    return ", ".join(str(key.epochs) for key in keys)
 
 
 def _keys(table: Table, dataset: str, split: str) -> list[Key]:
@@ -437,23 +499,34 @@ def _keys(table: Table, dataset: str, split: str) -> list[Key]:
     return sorted(key for key in table.keys if (key.dataset, key.split) == (dataset, split))
 
 
-def _describe_signal(key: Key, epochs: list[int], of: str | None) -> str:
-    where = f" of {of}" if of else ""
-    warning = "" if key.split == _VALIDATION else " (test accuracy, so optimistic)"
-    curve = f"{', '.join(map(str, epochs))} of " if epochs[0] != key.epochs else ""
-    return f"{key.dataset} {key.split} after {curve}{key.epochs} epochs{where}{warning}"
+def _describe_signal(shown: list[_Shown], table: str) -> str:
+    """Describe the signals; `table` is the name of another table that they are from."""
+    key = shown[0].key
+    said = f"{key.dataset} {key.split} after "
+    if shown[0].epochs != key.epochs:
+        said += f"{', '.join(str(one.epochs) for one in shown)} of "
+    said += f"{key.epochs} epochs"
+    if table:
+        said += f" of {table}"
+    if key.split != _VALIDATION:
+        said += " (test accuracy, so optimistic)"
+    return said
 
 
 def _describe_final(table: Table, key: Key, left_out: int) -> str:
     group = table.group(*key)
     most = int(group.n.max())
-    count = f"mean of up to {most} seeds" if most > 1 else "one seed"
+    count = "one seed"
+    if most > 1:
+        count = f"mean of up to {most} seeds"
     if MEAN_SEED in group.seeds:
         count = "means over seeds"
     if key.split == _VALIDATION:
         count += ", validation accuracy because the table has no test accuracy"
-    lost = f"; {left_out} cells without signal or final accuracy left out" if left_out else ""
-    return f"{key.dataset} {key.split} after {key.epochs} epochs, {count} ({table.origin}){lost}"
+    said = f"{key.dataset} {key.split} after {key.epochs} epochs, {count} ({table.origin})"
+    if left_out:
+        said += f"; {left_out} cells without signal or final accuracy left out"
+    return said
 
 
 def _finite(accuracy: Floats) -> Floats:
@@ -468,8 +541,9 @@ def _given_seconds(times: Table, shown: Key, cells: NDArray[np.int64], share: fl
         key=lambda key: (key.dataset == shown.dataset, key.epochs == shown.epochs, key.epochs, key)
     )
     for key in (shown, *reversed(others)):
-        measured = key._replace(split=_VALIDATION) if key.split == "train" else key
-        cost = _seconds(times, measured, cells, share * shown.epochs / key.epochs)
+        if key.split == "train":
+            key = key._replace(split=_VALIDATION)
+        cost = _seconds(times, key, cells, share * shown.epochs / key.epochs)
         if cost is not None:
             return cost
     timed = {key.dataset for key in times.keys if (times.group(*key).mean("seconds") > 0).any()}

@@ -19,7 +19,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
 from cells import Cell
-from rebench.arguments import checked
+from rebench.arguments import checked, rule_of
 from rebench.data import BatchSource, TrainingData, data_spec, load_data
 from rebench.errors import InputError, MissingDataError, StoreError, TrainingError, UnknownNameError
 from rebench.nets import LayeredNet
@@ -32,7 +32,6 @@ from rebench.runs import (
     TrainOptions,
     Trial,
     now,
-    rule_of,
     write_atomically,
 )
 from rebench.runs.files import status_of

@@ -54,7 +54,7 @@ def test_compare_of_two_tables_prints_how_they_rank_the_algorithms(
 ):
     printed = json_of(
         "search", "compare", published, f"{run_folder}@topology", "--algorithm", "random",
-        "--algorithm", "rea", "--algorithm", "local", "--repeats", 20, "--reruns", 2,
+        "--algorithm", "rea", "--algorithm", "local", "--repeats", 20,
         "--out", tmp_path / "figure",
     )  # fmt: skip
     assert len(printed["ranking_of_the_algorithms"]) == 3
@@ -65,10 +65,11 @@ def test_compare_of_two_tables_prints_how_they_rank_the_algorithms(
     assert any(
         "120 cells" in note and "test accuracy, so optimistic" in note for note in printed["notes"]
     )
-    assert any("2 resampled tables, noise from the runs" in note for note in printed["notes"])
-    [agreed] = printed["agreement_of_the_two_rankings"]
+    assert "order significantly" in printed["notes"][0]
+    [agreed] = printed["agreement_of_the_rankings"]
+    assert (agreed["first"], agreed["second"]) == ("published", "myrun@topology")
     assert agreed["low"] <= agreed["tau"] <= agreed["high"]
-    assert agreed["other_seeds_low"] <= agreed["other_seeds_high"]
+    assert printed["notes"][2].startswith("No seed baseline: published has neither")
     for name in ("anytime", "ranks", "rerank"):
         assert (tmp_path / f"figure-{name}.pdf").stat().st_size > 1000
         assert len(pd.read_csv(tmp_path / f"figure-{name}.csv")) > 2
@@ -77,7 +78,7 @@ def test_compare_of_two_tables_prints_how_they_rank_the_algorithms(
 def test_compare_searches_a_retrained_sample_on_the_published_signal(
     published: Path, run_folder: Path
 ):
-    [note, *_] = json_of(
+    [_, _, note, *_] = json_of(
         "search", "compare", f"{run_folder}@nb201", "--signal", published, "--epochs", 12,
         "--algorithm", "rea", "--repeats", 5,
     )["notes"]  # fmt: skip
@@ -138,8 +139,8 @@ def test_answers_are_those_of_the_replayed_runs(published: Path):
     ("words", "searches"),
     [
         (("run", "random", "TABLE", "--repeats", 3), 3),
-        (("compare", "RUN@nb201", "RUN@topology", "--repeats", 2, "--reruns", 1,
-          "--algorithm", "random", "--algorithm", "rea"), 2 * 2 * (2 + 1)),
+        (("compare", "RUN@nb201", "RUN@topology", "--repeats", 2,
+          "--algorithm", "random", "--algorithm", "rea"), 2 * 2 * (2 + 3)),
     ],
 )  # fmt: skip
 def test_progress_counts_every_search(
@@ -164,7 +165,10 @@ def test_compare_prints_tables_and_the_budget(published: Path):
     done = run_here("search", "compare", published, "--algorithm", "random", "--repeats", 5)
     assert done.returncode == 0, done.stderr
     assert "Final test accuracy" in done.stdout
-    assert "budget: 20,000 simulated seconds" in done.stdout
+    assert "1 runs of each algorithm" not in done.stdout
+    assert "with 20,000 simulated seconds each" in " ".join(done.stdout.split())
+    assert done.stdout.startswith("random ends best on published")
+    assert "Average ranks" not in done.stdout
     assert "Reported elsewhere" not in done.stdout
 
 
@@ -215,11 +219,18 @@ def test_every_interval_has_its_own_heading(
     monkeypatch.setenv("COLUMNS", "250")
     done = run_here(
         "search", "compare", published, f"{run_folder}@topology", "--algorithm", "random",
-        "--algorithm", "rea", "--repeats", 3, "--reruns", 2,
+        "--algorithm", "rea", "--repeats", 3, "--details",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     headings = re.split("  +", lines[lines.index("Ranking of the algorithms") + 1])
-    assert headings[-3:] == ["places gained", "95 % CI", "with other seeds (95 %)"]
-    headings = re.split("  +", lines[lines.index("Agreement of the two rankings") + 1].strip())
-    assert headings[:3] == ["tau", "95 % CI", "with other seeds (95 %)"]
+    assert headings[-2:] == ["places gained", "95 % CI"]
+    headings = re.split("  +", lines[lines.index("Agreement of the rankings") + 1].strip())
+    assert headings == [
+        "first",
+        "second",
+        "tau",
+        "95 % CI",
+        "pairs in opposite order",
+        "significantly",
+    ]

@@ -29,7 +29,6 @@ NUMBERS = {
     ("--evaluations", 1, None, None): "search-run search-compare",
     ("--repeats", 1, None, 1): "search-run",
     ("--repeats", 1, None, 500): "search-compare",
-    ("--reruns", 0, None, 0): "search-compare",
     ("--cells", 4, None, 200): "search-proxies",
     ("--cells", 2, 24, 24): "demo",
     ("--images", 1, None, 64): "search-proxies",

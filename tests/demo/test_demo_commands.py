@@ -34,7 +34,7 @@ LINES = [
     ["export", "nats", "demo/run@topology", "--out", "nats"],
     ["search", "run", "rea", "demo/run@topology", *_SEARCH],
     ["search", "compare", "demo/run@topology", *_SEARCH],
-    ["search", "compare", "demo/run@topology", "demo/run@nb201", *_SEARCH, "--reruns", "2"],
+    ["search", "compare", "demo/run@topology", "demo/run@nb201", *_SEARCH],
     ["search", "compare", "demo/run@topology", "--repeats", "3", "--out", "search"],
     ["search", "proxies", "demo/run@topology"],
 ]

@@ -240,7 +240,7 @@ def test_order_of_algorithms_is_kept_between_equal_tables(tmp_path, published):
     frame = made("mini", published, set())
     frame = frame[frame["split"] == "ori-test"].assign(seconds=1.0)
     frame.to_parquet(tmp_path / "table.parquet")
-    found = decided.order_of_algorithms(str(tmp_path / "table.parquet"), repeats=4, reruns=1)
+    found = decided.order_of_algorithms(str(tmp_path / "table.parquet"), repeats=4)
     assert (found["verdict"], found["swaps"]) == ("holds", [])
 
 

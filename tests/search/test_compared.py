@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 
 import numpy as np
 import pytest
+from scipy import stats
 from search_tables import smooth_table
 
 import rebench
@@ -14,6 +16,7 @@ from rebench.cli.search import compare_tables
 from rebench.errors import InputError, UnknownNameError
 from rebench.search import SearchSpace
 from rebench.search.comparison import order_agreement, run_all
+from rebench.search.seeds import seed_tables
 
 
 def test_two_tables_by_name_are_searched_alike_and_held_against_each_other():
@@ -24,21 +27,27 @@ def test_two_tables_by_name_are_searched_alike_and_held_against_each_other():
     assert first.budget == second.budget
     again = order_agreement(first, second, rng=np.random.default_rng(0))
     assert found.agreement.tau == again.tau
-    assert found.p_value is None
     assert found.frame()["table"].tolist() == ["mini@fixed"] * 2 + ["mini@topology"] * 2
     assert found.frame().columns.tolist() == ["table", *first.summary().columns]
     low, high = found.agreement.tau[1:]
-    assert str(found) == (
-        "No pair of algorithms changes its order significantly. The rankings of 2 algorithms agree "
-        f"by Kendall's tau = {found.tau:.2f} (95 % CI {low:.2f} to {high:.2f}). No seed baseline: "
-        "pass reruns=99 to search 99 resampled tables. Measured on mini@fixed and mini@topology: "
+    claim, agreed, baseline, measured = found.verdict()
+    assert claim == "No pair of algorithms changes its order significantly."
+    assert agreed.startswith(
+        f"Kendall's tau between the two orders is {found.tau:.2f} (95 % CI {low:.2f} to {high:.2f})"
+    )
+    assert baseline.startswith(
+        "The second table changes no more pairs than another seed does: in the seed baseline "
+        "(mini@fixed seed 777, mini@fixed seed 888, mini@fixed seed 999), 0 pairs change their "
+    )
+    assert measured == (
+        f"Measured on mini@fixed and mini@topology: "
         f"{first.table.dataset}, {len(first.table.space)} cells, searched on "
         f"{first.table.searched_on}, judged by test accuracy, 5 runs of each algorithm with "
         f"{first.budget} each. The 60 cells are a sample of the 15,625. Algorithms that move to "
         "similar cells move to the most similar cells of the sample. On all cells, the order of "
         "the algorithms can be different."
     )
-    assert "No seed baseline: pass --reruns 99 to search" in found.verdict("--reruns 99")[1]
+    assert str(found) == " ".join(found.verdict())
     assert repr(found) == f"<Compared: {found}>"
     assert "<table" in found._repr_html_()
     assert len(found.plot().axes) == 2
@@ -70,37 +79,54 @@ def test_one_table_is_its_comparison():
     assert "random ends best" in str(found)
 
 
-def test_reruns_give_a_p_value():
+def test_seed_baseline_compares_every_two_seeds_of_the_first_table():
     tables = ["mini@fixed", "mini@topology"]
     budget = rebench.search.Budget(evaluations=10)
-    found = rebench.search.compare(tables, ["random", "rea"], budget=budget, repeats=3, reruns=4)
-    assert 0.2 <= found.p_value <= 1
-    low, high = np.quantile(found.agreement.null_tau, [0.025, 0.975])
-    said = f"4 resampled tables, noise from the runs of each cell; 95 % {low:.2f} to {high:.2f})"
-    assert said in str(found)
+    told: list[str] = []
+    found = rebench.search.compare(
+        tables,
+        ["random", "rea"],
+        budget=budget,
+        repeats=3,
+        on_run=lambda one: told.append(one.name),
+    )
+    seeds = [f"mini@fixed seed {seed}" for seed in (777, 888, 999)]
+    assert list(dict.fromkeys(told)) == [*tables, *seeds]
+    assert len(told) == 5 * 2 * 3
+    pairs = [(each.first, each.second) for each in found.seed_agreements]
+    assert pairs == [(seeds[0], seeds[1]), (seeds[0], seeds[2]), (seeds[1], seeds[2])]
+    again = [
+        run_all(table, ["random", "rea"], budget=budget, repeats=3)
+        for table in seed_tables(found.results[0].table)
+    ]
+    taus = [each.tau.value for each in found.seed_agreements]
+    means = [result.finals.mean(axis=0) for result in again]
+    expected = [stats.kendalltau(*pair).statistic for pair in itertools.combinations(means, 2)]
+    assert taus == pytest.approx(expected)
+    rows = found.agreements()
+    assert rows["tau"].tolist() == pytest.approx([found.tau, *taus])
     profit = found.profit()
     assert sorted(profit["algorithm"]) == ["random", "rea"]
     assert profit["profit"].sum() == pytest.approx(0)  # gains of average ranks sum to 0
-    assert (profit["other_seeds_low"] <= profit["other_seeds_high"]).all()
-    names = [f"mini@fixed rerun {number}" for number in (1, 2, 3, 4)]
-    assert [rerun.table.name for rerun in found.reruns] == names
 
 
-def test_a_table_without_known_noise_is_refused_before_any_search():
-    tables, told = [smooth_table(SearchSpace.of(range(20))) for _ in range(2)], []
-    with pytest.raises(InputError, match="seed noise is unknown"):
-        rebench.search.compare(tables, ["random", "rea"], reruns=2, on_run=told.append)
-    assert told == []
+def test_table_of_one_seed_is_compared_with_equal_cells_in_exchange():
+    table = rebench.search.search_table("nb201", "cifar10", validation=False)
+    budget = rebench.search.Budget(evaluations=5)
+    found = rebench.search.compare([table, table], ["random", "rea"], budget=budget, repeats=3)
+    [seeds] = found.seed_agreements
+    assert (seeds.first, seeds.second) == ("nb201", "nb201 with the runs of equal cells")
 
 
-@pytest.mark.parametrize(
-    ("tables", "algorithms", "counts"),
-    [(1, ["random", "rea"], "tables: 1, of algorithms: 2"), (2, ["random"] * 2, "2, of.*: 1")],
-)
-def test_reruns_without_two_rankings_are_refused(tables: int, algorithms: list[str], counts: str):
-    given = ["mini@fixed", "mini@topology"][:tables]
-    with pytest.raises(InputError, match=f"reruns compare the rankings .*{counts}. Give more"):
-        rebench.search.compare(given, algorithms, repeats=1, reruns=2)
+def test_verdict_says_that_there_is_no_seed_baseline():
+    table = smooth_table(SearchSpace.of(range(20)))
+    budget = rebench.search.Budget(evaluations=5)
+    found = rebench.search.compare([table, table], ["random", "rea"], budget=budget, repeats=3)
+    assert found.seed_agreements == ()
+    assert found.verdict()[2] == (
+        "No seed baseline: smooth has neither two known seeds nor equal cells for half of its "
+        "cells. So other seeds may change the order as much."
+    )
 
 
 def test_options_reach_their_algorithm():

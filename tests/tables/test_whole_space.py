@@ -3,6 +3,7 @@
 import itertools
 import json
 import pickle
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,7 +28,7 @@ from rebench.nats.naslib import export_naslib
 from rebench.nats.searchable import renamed, with_chance
 from rebench.runs import Curve, RecipeSpec, Skeleton
 from rebench.search import search_table
-from rebench.search.reruns import rerun_tables
+from rebench.search.seeds import seed_tables
 from rebench.tables import Table, open_table
 from rebench.tables.whole_space import trained_cell_of, trained_cells, whole_space
 
@@ -133,25 +134,10 @@ def test_a_search_sees_all_cells_and_says_so(complete, space):
     assert only.trained.tolist() == [space.trained]
 
 
-def test_reruns_repeat_the_runs_of_an_equal_cell(complete, space):
-    """The noise of a copy is that of a table of the trained cells alone."""
+def test_equal_cells_without_a_run_of_their_own_are_no_second_seed(complete, space):
     table = search_table(complete, "cifar10-valid")
-    alone = table.restrict(space.first.tolist())
-    (rerun,) = rerun_tables(table, 1, np.random.default_rng(0))
-    (expected,) = rerun_tables(alone, 1, np.random.default_rng(0))
-    first = np.searchsorted(space.first, space.networks[space.with_path])
-    np.testing.assert_array_equal(rerun.tested, expected.tested[first])
-    assert np.isclose(rerun.tested, table.tested).mean() < 0.01
-
-
-def test_reruns_keep_the_own_runs_of_a_signal(complete, space):
-    signal = open_table("nb201")
-    table = search_table(complete, "cifar10-valid", signal=signal)
-    (rerun,) = rerun_tables(table, 1, np.random.default_rng(0))
-    shown = rerun.fidelities[0].accuracy
-    pair = np.searchsorted(space.with_path, [space.trained, space.equal])
-    assert not np.array_equal(*shown[pair], equal_nan=True)
-    np.testing.assert_array_equal(*rerun.tested[pair])
+    assert [len(each.space) for each in seed_tables(table)] == [len(space.with_path)] * 3
+    assert seed_tables(replace(table, seeds=())) == []
 
 
 def test_rebench_answers_for_all_cells_of_a_run(run, space):
@@ -268,7 +254,7 @@ def test_an_export_contains_all_cells_of_a_run(run, tmp_path, capsys, space):
 
 def test_two_recipes_are_searched_on_all_cells(run, capsys):
     words = ["search", "compare", f"{run}@fixed", f"{run}@topology", "--algorithm", "random"]
-    words += ["--algorithm", "local", "--repeats", "5", "--evaluations", "20", "--reruns", "0"]
+    words += ["--algorithm", "local", "--repeats", "5", "--evaluations", "20"]
     assert main(words) == 0
     told = capsys.readouterr()
     assert "15,284 cells, 9,808 of them with the accuracy of an equal cell" in " ".join(
