@@ -19,10 +19,9 @@ __all__ = [
     "SEARCHED",
     "SPACE_SIZE",
     "agreement_of_orders",
+    "agreements_of_seeds",
     "cells_of_mini",
-    "other_seeds",
     "pairs_of_algorithms",
-    "ruggedness",
     "searched",
 ]
 
@@ -58,22 +57,9 @@ def agreement_of_orders(table: str) -> dict[str, Any]:
     return {**row, "tau": Estimate(row["tau"], row["low"], row["high"])}
 
 
-def other_seeds(table: str) -> dict[str, Any]:
-    """Return tau between a table and the tables that are resampled from it, and pairs that swap."""
-    [row] = [one for one in _measured()["baselines"] if one["table"] == table]
-    return dict(row)
-
-
-def ruggedness(table: str, number: str) -> Any:
-    """Return a number of a table, or of its copies (`TABLE rerun`) their range and mean."""
-    values = [
-        row[number]
-        for row in _measured()["ruggedness"]
-        if row["table"] == table or row["table"].rpartition(" ")[0] == table
-    ]
-    if len(values) == 1:
-        return values[0]
-    return {"low": min(values), "high": max(values), "mean": sum(values) / len(values)}
+def agreements_of_seeds(table: str) -> list[dict[str, Any]]:
+    """Return the comparisons of the rankings on tables of single seeds of a table."""
+    return [one for one in _measured()["orders"] if one["first"].startswith(f"{table} seed ")]
 
 
 def pairs_of_algorithms() -> int:
