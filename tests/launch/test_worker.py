@@ -202,7 +202,7 @@ def test_worker_looks_at_the_shards_of_others_once_for_each_trial(spec, tmp_path
         run = tmp_path / f"{len(seeds)} trials"
         (run / "results").mkdir(parents=True)
         (theirs := run / "results/other.0.jsonl").touch()
-        rebench.submit(spec, run, cluster="debug", settings={"seeds": seeds})
+        rebench.submit(spec, run, cluster="debug", settings={"seeds": list(seeds)})
         return asked.count(theirs)
 
     assert looks(1, 2, 3) - looks(1) == 2
