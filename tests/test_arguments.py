@@ -138,7 +138,6 @@ def test_a_wrong_argument_is_named_with_what_is_accepted(table, call, message):
         (lambda api: api.get_cost_info(11, "digits", hp="200"), "digits", "200"),
         (lambda api: api.simulate_train_eval(11, "cifar100", hp="200"), "cifar100", "200"),
         (lambda api: api.source_of(11, "cifar10", "drop"), "cifar10", "drop"),
-        (lambda api: api.statistics("cifar100", 12), "cifar100", "12"),
     ],
 )
 def test_the_drop_in_names_its_data_sets(table, ask, dataset, hp):

@@ -254,7 +254,7 @@ def test_an_export_contains_all_cells_of_a_run(run, tmp_path, capsys, space):
 
 def test_two_recipes_are_searched_on_all_cells(run, capsys):
     words = ["search", "compare", f"{run}@fixed", f"{run}@topology", "--algorithm", "random"]
-    words += ["--algorithm", "local", "--repeats", "5", "--evaluations", "20"]
+    words += ["--algorithm", "local", "--repeats", "5", "--evaluations", "20", "--details"]
     assert main(words) == 0
     told = capsys.readouterr()
     assert "15,284 cells, 9,808 of them with the accuracy of an equal cell" in " ".join(

@@ -30,7 +30,10 @@ GIVEN = {
     "0.10",
     "0.18",
     "0.2",
+    "0.44",
     "0.46",
+    "1.24",
+    "2.09",
     "2.2",
     "2.3",
     "97.5",
@@ -87,6 +90,17 @@ def test_interval_is_of_the_draws_after_the_first():
     assert Estimate.of(drawn, 0.9) == pytest.approx((5, 5, 95))
 
 
+def test_a_limit_near_zero_keeps_its_sign():
+    assert str(Estimate(0.18, -0.0024, 0.358)) == "0.18 (-0.002 to 0.36)"
+    assert str(Estimate(0.0, -1.0, 1.0)) == "0.00 (-1.00 to 1.00)"
+
+
+def test_verdict_is_open_where_the_limit_is_inside_the_interval():
+    estimate = Estimate(0.2, 0.1, 0.3)
+    assert [estimate.above(limit) for limit in (0.05, 0.2, 0.4)] == ["yes", "open", "no"]
+    assert [estimate.below(limit) for limit in (0.05, 0.2, 0.4)] == ["no", "open", "yes"]
+
+
 @pytest.mark.parametrize("name", pages.PAGES)
 def test_no_result_is_typed_into_a_template(name):
     text = (FOLDER / f"{name}.md.jinja").read_text()
@@ -122,6 +136,13 @@ def test_first_page_of_findings_is_short():
 def test_order_of_the_algorithms_was_measured_on_the_released_table():
     about = release_of(released_tables()["mini-all"])
     assert json.loads(STORED.read_text())["order"]["records_sha256"] == about.records_sha256
+
+
+def test_order_without_pairs_that_differ_is_open():
+    """If no pair differs on one of the two tables, no pair can change its order."""
+    order = json.loads(STORED.read_text())["order"]
+    decidable = all(row["pairs_that_differ"] for row in order["tables"])
+    assert (order["verdict"] == "inconclusive") != decidable
 
 
 def test_figure_of_procedures_shows_the_stored_numbers():
