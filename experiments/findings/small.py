@@ -34,7 +34,7 @@ from experiments.surface.decided import (
     sweeps_of,
 )
 from experiments.surface.reranked import DRAWS
-from rebench.analysis import Accuracies, Paired, SeedNoise, read_accuracies
+from rebench.analysis import Accuracies, Paired, SeedNoise, compare, read_accuracies
 from rebench.analysis.concordance import Floats, Ints
 from rebench.analysis.improvement import crossed_difference
 from rebench.analysis.ranking import TauSamples, between_seeds, resampled, seed_jackknife
@@ -44,6 +44,7 @@ from rebench.tables.layout import curves_path
 from rebench.tables.opening import read_rows, released_tables
 
 __all__ = [
+    "VERDICTS",
     "Change",
     "base_rate",
     "cells_begun_after",
@@ -60,6 +61,7 @@ __all__ = [
     "mean_accuracy",
     "median_seconds",
     "memory_of_init",
+    "p_of_change",
     "prediction",
     "published",
     "published_of",
@@ -70,6 +72,8 @@ __all__ = [
 ]
 
 _EXPERIMENTS: Final = Path(__file__).parents[1]
+# The words of the plans, and those of the pages.
+VERDICTS: Final = {"holds": "yes", "fails": "no", "inconclusive": "open"}
 _WITHOUT_TRAINING: Final = ("params", "cubed-depths", "synflow")
 
 
@@ -203,6 +207,13 @@ def change(
 
 
 @functools.cache
+def p_of_change(table: str, first: str, second: str) -> float:
+    """Return the p-value of ``rebench rank`` over all cells: the recipe changes no ranking."""
+    rows = compare(f"{table}@{first}", f"{table}@{second}").frame().set_index("top_percent")
+    return float(rows.loc[100.0, "p_family"])
+
+
+@functools.cache
 def tau_of_networks(table: str, first: str, second: str, seed: int) -> Estimate:
     """Return tau over all networks of a table between two recipes with the same seed.
 
@@ -253,9 +264,13 @@ def _decided() -> list[dict[str, Any]]:
 
 
 def decisions() -> dict[str, dict[str, Any]]:
-    """Return the predictions of all plans by number; the second look replaces the first."""
+    """Return the predictions of all plans by number; the second look replaces the first.
+
+    Verdicts are in the words of the pages.
+    """
     notes = ("", "the second look, which decides")
-    return {row["number"]: row for row in _decided() if row["note"] in notes}
+    rows = [row for row in _decided() if row["note"] in notes]
+    return {row["number"]: {**row, "verdict": VERDICTS[row["verdict"]]} for row in rows}
 
 
 def held(note: str) -> tuple[int, int]:

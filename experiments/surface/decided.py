@@ -320,13 +320,26 @@ def _shown_too(rows: list[dict[str, Any]]) -> list[Prediction]:
 
 
 def order_of_algorithms(table: str, *, repeats: int = 60, reruns: int = 10) -> dict[str, Any]:
-    """Decide F3.3: whether the search algorithms have the same order on both recipes of a table."""
+    """Decide F3.3: whether the search algorithms have the same order on both recipes of a table.
+
+    A pair of algorithms differs on a table if the 95 % interval of its win probability excludes
+    0.5. If no pair differs on one of the tables, no pair can change its order significantly. Then
+    nothing is decided.
+    """
     recipes = [f"{table}@fixed", f"{table}@topology"]
-    found = rebench.search.compare(recipes, repeats=repeats, reruns=reruns).agreement
-    swaps = [] if found is None else found.swaps.to_dict("records")
-    tau = None if found is None else found.tau
+    found = rebench.search.compare(recipes, repeats=repeats, reruns=reruns)
+    swaps = [] if found.agreement is None else found.agreement.swaps.to_dict("records")
+    tau = None if found.agreement is None else found.agreement.tau
+    tables = []
+    for result in found.results:
+        wins = result.wins()
+        differ = int(((wins["low"] > 0.5) | (wins["high"] < 0.5)).sum())
+        p = float(result.ranks()["friedman_p"].iloc[0])
+        tables.append({"pairs": len(wins), "pairs_that_differ": differ, "friedman_p": p})
     verdict = "fails" if swaps else "holds"
-    return {"number": "F3.3", "tau": tau, "swaps": swaps, "verdict": verdict}
+    if not all(row["pairs_that_differ"] for row in tables):
+        verdict = "inconclusive"
+    return {"number": "F3.3", "tau": tau, "swaps": swaps, "tables": tables, "verdict": verdict}
 
 
 def line(row: Mapping[str, Any]) -> str:

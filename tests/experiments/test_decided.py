@@ -236,12 +236,16 @@ def test_an_interval_on_both_sides_of_a_limit_decides_nothing():
     assert row.verdict(-0.05, 0.12) == "inconclusive"
 
 
-def test_order_of_algorithms_is_kept_between_equal_tables(tmp_path, published):
+def test_order_of_algorithms_is_open_where_none_differ(tmp_path, published):
+    """With four searches, no two algorithms differ on one of the tables: no pair could reverse."""
     frame = made("mini", published, set())
     frame = frame[frame["split"] == "ori-test"].assign(seconds=1.0)
     frame.to_parquet(tmp_path / "table.parquet")
     found = decided.order_of_algorithms(str(tmp_path / "table.parquet"), repeats=4, reruns=1)
-    assert (found["verdict"], found["swaps"]) == ("holds", [])
+    assert (found["verdict"], found["swaps"]) == ("inconclusive", [])
+    assert [row["pairs"] for row in found["tables"]] == [21, 21]
+    assert min(row["pairs_that_differ"] for row in found["tables"]) == 0
+    assert all(0 < row["friedman_p"] <= 1 for row in found["tables"])
 
 
 def test_command_prints_a_plan_and_refuses_an_unknown_sweep(tmp_path, capsys, monkeypatch):

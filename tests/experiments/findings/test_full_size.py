@@ -78,5 +78,12 @@ def test_stored_rows_are_the_numbers_of_the_page():
     assert other["drop"].value < full_size.against_published("analog", 50.0)["drop"].value
 
 
+@pytest.mark.parametrize("by", ["cifar100", "baseline"])
+def test_best_cells_chosen_by_a_third_ranking_change_their_order(by):
+    """Chosen by one of the two compared rankings, the interval contains 0."""
+    assert full_size.against_published("analog", 5.0, by=by)["drop"].low > 0
+    assert full_size.against_published("analog", 5.0)["drop"].low < 0
+
+
 def test_equal_cells_that_share_a_seed_agree_too_well():
     assert 0 < full_size.shared_seed_bias() < full_size.shared_seed_bias("cifar10-valid", 50.0)

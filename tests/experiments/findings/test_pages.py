@@ -30,7 +30,10 @@ GIVEN = {
     "0.10",
     "0.18",
     "0.2",
+    "0.44",
     "0.46",
+    "1.24",
+    "2.09",
     "2.2",
     "2.3",
     "97.5",
@@ -71,7 +74,7 @@ def test_an_unknown_number_is_an_error():
 def test_numbers_are_shown_alike_everywhere():
     shown = pages.filled("{{ a }} {{ b }} {{ c }} {{ d }}", a=0.126, b=-0.001, c=15625, d="text")
     assert shown == "0.13 0.00 15,625 text"
-    assert str(Estimate(0.126, -0.004, 2)) == "0.13 (0.00 to 2.00)"
+    assert str(Estimate(0.126, 0, 2)) == "0.13 (0.00 to 2.00)"
     assert Estimate(0.1024, 0, 1).to(3) == "0.102 (0.000 to 1.000)"
     assert pages.filled("{{ number(49.6, 0) }}") == "50"
 
@@ -85,6 +88,16 @@ def test_interval_is_of_the_draws_after_the_first():
     drawn = pd.Series([5.0, *range(101)]).to_numpy()
     assert Estimate.of(drawn) == pytest.approx((5, 2.5, 97.5))
     assert Estimate.of(drawn, 0.9) == pytest.approx((5, 5, 95))
+
+
+def test_a_limit_near_zero_keeps_its_sign():
+    assert str(Estimate(0.18, -0.0024, 0.358)) == "0.18 (-0.002 to 0.36)"
+
+
+def test_verdict_is_open_where_the_limit_is_inside_the_interval():
+    estimate = Estimate(0.2, 0.1, 0.3)
+    assert [estimate.above(limit) for limit in (0.05, 0.2, 0.4)] == ["yes", "open", "no"]
+    assert [estimate.below(limit) for limit in (0.05, 0.2, 0.4)] == ["no", "open", "yes"]
 
 
 @pytest.mark.parametrize("name", pages.PAGES)
@@ -122,6 +135,13 @@ def test_first_page_of_findings_is_short():
 def test_order_of_the_algorithms_was_measured_on_the_released_table():
     about = release_of(released_tables()["mini-all"])
     assert json.loads(STORED.read_text())["order"]["records_sha256"] == about.records_sha256
+
+
+def test_order_without_pairs_that_differ_is_open():
+    """If no pair differs on one of the two tables, no pair can change its order."""
+    order = json.loads(STORED.read_text())["order"]
+    decidable = all(row["pairs_that_differ"] for row in order["tables"])
+    assert (order["verdict"] == "inconclusive") != decidable
 
 
 def test_figure_of_procedures_shows_the_stored_numbers():

@@ -243,8 +243,8 @@ def test_predictions_of_f1_are_decided_by_their_intervals():
         lines = [claim for claim in CLAIMS if claim[1:3] == (row["first"], row["second"])]
         claim = small.change(*lines[0][:3])
         assert (row["drop_low"], row["drop_high"]) == pytest.approx(claim.drop[1:])
-        expected = "holds" if claim.drop.high < 0.10 else "inconclusive"
-        assert row["verdict"] == ("fails" if claim.drop.low > fails else expected)
+        expected = "yes" if claim.drop.high < 0.10 else "open"
+        assert row["verdict"] == ("no" if claim.drop.low > fails else expected)
 
 
 def test_predictions_of_f2_are_decided_by_their_intervals():
@@ -264,7 +264,7 @@ def test_predictions_of_f2_are_decided_by_their_intervals():
         "F2.3": high["F2.3"] < -0.08,
     }
     for number, held in holds.items():
-        expected = "holds" if held else "fails" if fails[number] else "inconclusive"
+        expected = "yes" if held else "no" if fails[number] else "open"
         assert small.decisions()[number]["verdict"] == expected
 
 
@@ -275,7 +275,7 @@ def test_second_look_replaces_the_first(monkeypatch):
         {"number": "8", "note": "the second look, which decides", "verdict": "holds"},
     ]
     monkeypatch.setattr(small, "_decided", lambda: rows)
-    assert small.decisions()["8"]["verdict"] == "holds"
+    assert small.decisions()["8"]["verdict"] == "yes"
     assert small.held("without seeds 111 and 222") == (0, 1)
 
 
