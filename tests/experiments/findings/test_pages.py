@@ -74,7 +74,7 @@ def test_an_unknown_number_is_an_error():
 def test_numbers_are_shown_alike_everywhere():
     shown = pages.filled("{{ a }} {{ b }} {{ c }} {{ d }}", a=0.126, b=-0.001, c=15625, d="text")
     assert shown == "0.13 0.00 15,625 text"
-    assert str(Estimate(0.126, -0.004, 2)) == "0.13 (0.00 to 2.00)"
+    assert str(Estimate(0.126, 0, 2)) == "0.13 (0.00 to 2.00)"
     assert Estimate(0.1024, 0, 1).to(3) == "0.102 (0.000 to 1.000)"
     assert pages.filled("{{ number(49.6, 0) }}") == "50"
 
@@ -92,7 +92,10 @@ def test_interval_is_of_the_draws_after_the_first():
 
 def test_a_limit_near_zero_keeps_its_sign():
     assert str(Estimate(0.18, -0.0024, 0.358)) == "0.18 (-0.002 to 0.36)"
+<<<<<<< HEAD
     assert str(Estimate(0.0, -1.0, 1.0)) == "0.00 (-1.00 to 1.00)"
+=======
+>>>>>>> x-w3c
 
 
 def test_verdict_is_open_where_the_limit_is_inside_the_interval():
