@@ -318,11 +318,7 @@ def _shown_too(rows: list[dict[str, Any]]) -> list[Prediction]:
     return lines + [line._replace(number="", cells=_BEST_5, note=note) for line in within]
 
 
-<<<<<<< HEAD
 def order_of_algorithms(table: str, *, repeats: int = 60) -> dict[str, Any]:
-=======
-def order_of_algorithms(table: str, *, repeats: int = 60, reruns: int = 10) -> dict[str, Any]:
->>>>>>> x-w3c
     """Decide F3.3: whether the search algorithms have the same order on both recipes of a table.
 
     A pair of algorithms differs on a table if the 95 % interval of its win probability excludes
@@ -330,11 +326,7 @@ def order_of_algorithms(table: str, *, repeats: int = 60, reruns: int = 10) -> d
     nothing is decided.
     """
     recipes = [f"{table}@fixed", f"{table}@topology"]
-<<<<<<< HEAD
     found = rebench.search.compare(recipes, repeats=repeats)
-=======
-    found = rebench.search.compare(recipes, repeats=repeats, reruns=reruns)
->>>>>>> x-w3c
     swaps = [] if found.agreement is None else found.agreement.swaps.to_dict("records")
     tau = None if found.agreement is None else found.agreement.tau
     tables = []

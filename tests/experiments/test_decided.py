@@ -241,11 +241,7 @@ def test_order_of_algorithms_is_open_where_none_differ(tmp_path, published):
     frame = made("mini", published, set())
     frame = frame[frame["split"] == "ori-test"].assign(seconds=1.0)
     frame.to_parquet(tmp_path / "table.parquet")
-<<<<<<< HEAD
     found = decided.order_of_algorithms(str(tmp_path / "table.parquet"), repeats=4)
-=======
-    found = decided.order_of_algorithms(str(tmp_path / "table.parquet"), repeats=4, reruns=1)
->>>>>>> x-w3c
     assert (found["verdict"], found["swaps"]) == ("inconclusive", [])
     assert [row["pairs"] for row in found["tables"]] == [21, 21]
     assert min(row["pairs_that_differ"] for row in found["tables"]) == 0

@@ -92,10 +92,6 @@ def test_interval_is_of_the_draws_after_the_first():
 
 def test_a_limit_near_zero_keeps_its_sign():
     assert str(Estimate(0.18, -0.0024, 0.358)) == "0.18 (-0.002 to 0.36)"
-<<<<<<< HEAD
-    assert str(Estimate(0.0, -1.0, 1.0)) == "0.00 (-1.00 to 1.00)"
-=======
->>>>>>> x-w3c
 
 
 def test_verdict_is_open_where_the_limit_is_inside_the_interval():
