@@ -145,6 +145,7 @@ def measure_retrained(analog: Path) -> dict[str, Any]:
     compared = [("nb201", "baseline"), ("nb201", "analog"), ("baseline", "analog")]
     pairs += [(before, recipe, "cifar100") for before, recipe in compared]
     cifar100 = open_table("nb201").means("cifar100", "x-valid", 200)
+    third: dict[str, str | pd.Series[float]]
     third = {"cifar100": cifar100, "baseline": f"{analog}@baseline"}
     rows = []
     for before, recipe, by in pairs:
