@@ -12,12 +12,11 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, TypeAlias, get_args
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rebench.analysis.choices import Selection
 from rebench.errors import InputError
 from rebench.tables.seed_effects import TIE_WIDTH
 
@@ -54,25 +53,21 @@ def tau_curves(
     a: NDArray[np.floating[Any]],
     b: NDArray[np.floating[Any]],
     top_percent: Sequence[float],
-    *,
-    by: Selection = "benchmark",
 ) -> tuple[Floats, Ints]:
     """Return tau-b and the number of cells, [draws, K], for draws of means a and b [draws, cells].
 
-    With fewer than `MIN_CELLS` cells tau is NaN. If `a` or `b` has one row, this row is compared
-    with every row of the other.
+    The means `a` select the top K %. With fewer than `MIN_CELLS` cells tau is NaN. If `a` or `b`
+    has one row, this row is compared with every row of the other.
     """
     shape = (max(len(a), len(b)), a.shape[1])
     first, second = (np.broadcast_to(dense_codes(means), shape) for means in (a, b))
-    return _known_taus(*top_tau(first, second, top_sizes(shape[1], top_percent), by))
+    return _known_taus(*top_tau(first, second, top_sizes(shape[1], top_percent)))
 
 
 def resampled_curves(
     pairs: Iterable[tuple[Floats, Floats]],
     sample: Ints,
     top_percent: Sequence[float],
-    *,
-    by: Selection = "benchmark",
 ) -> list[tuple[Floats, Ints]]:
     """Return `tau_curves` of x[sample] and y[sample] for pairs of values x and y [n].
 
@@ -82,7 +77,7 @@ def resampled_curves(
     curves = []
     for pair in pairs:
         first, second = dense_codes(np.stack(pair))
-        curves.append(_known_taus(*top_tau(first[sample], second[sample], sizes, by)))
+        curves.append(_known_taus(*top_tau(first[sample], second[sample], sizes)))
     return curves
 
 
@@ -133,24 +128,18 @@ def dense_codes(values: NDArray[np.floating[Any]]) -> Ints:
     return codes
 
 
-def top_tau(
-    first: Ints, second: Ints, sizes: Sequence[int], by: Selection = "benchmark"
-) -> tuple[Floats, Ints]:
+def top_tau(first: Ints, second: Ints, sizes: Sequence[int]) -> tuple[Floats, Ints]:
     """Return tau-b among the best elements of each row, and the number of these elements.
 
     Args:
-        first: [draws, n] codes (small integers in the order of the values) of the benchmark.
-        second: [draws, n] codes of the re-trained table.
+        first: [draws, n] codes (small integers in the order of the values) of the column that
+            selects the best elements.
+        second: [draws, n] codes of the other column.
         sizes: [sizes] numbers of best elements; elements tied with the last are included.
-        by: the column that selects the best elements: the first, the second, or either.
 
     Returns:
         Two arrays [draws, sizes]; tau is NaN where one column is constant.
     """
-    if by not in get_args(Selection):
-        raise InputError(f"by must be one of {', '.join(get_args(Selection))}, got {by!r}")
-    if by == "retrained":
-        first, second, by = second, first, "benchmark"
     draws, n = first.shape
     wanted = np.asarray(sizes, dtype=np.int64)
     tau = np.empty((draws, len(wanted)))
@@ -158,22 +147,17 @@ def top_tau(
     step = max(1, _CHUNK // n)
     for start in range(0, draws, step):
         rows = slice(start, start + step)
-        tau[rows], taken[rows] = _top_tau(first[rows], second[rows], wanted, by == "either")
+        tau[rows], taken[rows] = _top_tau(first[rows], second[rows], wanted)
     return tau, taken
 
 
-def top_mask(
-    first: Floats, second: Floats, percent: float, by: Selection = "benchmark"
-) -> NDArray[np.bool_]:
+def top_mask(means: Floats, percent: float) -> NDArray[np.bool_]:
     """Return a mask of the top K % by means [cells], including ties with the last cell."""
-    [size] = top_sizes(len(first), [percent])
-    best = [values >= np.sort(values)[-size] - TIE_WIDTH / 2 for values in (first, second)]
-    if by == "either":
-        return np.asarray(best[0] | best[1])
-    return np.asarray(best[by == "retrained"])
+    [size] = top_sizes(len(means), [percent])
+    return np.asarray(means >= np.sort(means)[-size] - TIE_WIDTH / 2)
 
 
-def _top_tau(first: Ints, second: Ints, sizes: Ints, either: bool) -> tuple[Floats, Ints]:
+def _top_tau(first: Ints, second: Ints, sizes: Ints) -> tuple[Floats, Ints]:
     n = first.shape[1]
     small = _shortest(max(n, first.max(), second.max() + 1))
     first, second = first.astype(small), second.astype(small)
@@ -199,16 +183,11 @@ def _top_tau(first: Ints, second: Ints, sizes: Ints, either: bool) -> tuple[Floa
     score = 2 * concordant + tied_a + tied_b - tied_both
 
     last = _run_ends(a_codes)[np.clip(sizes, 1, n) - 1]
-    summed = [score, tied_a, tied_b]
-    if not either:
-        sums = [_running(np.add, own.astype(np.int64)) for own in summed]
-        up_to = [np.take_along_axis(own, last, axis=0).T for own in sums]
-        return _tau_of_sums(last.T + 1, *up_to), last.T + 1
-    best_b = b_ordered[np.clip(sizes, 1, n) - 1]
-    b_rows, *of_rows = (np.ascontiguousarray(own.T)[:, None] for own in (b_codes, *summed))
-    chosen = (np.arange(n) <= last.T[..., None]) | (b_rows <= best_b.T[..., None])
-    size = np.count_nonzero(chosen, axis=2)
-    return _tau_of_sums(size, *(np.einsum("don,dkn->dk", own, chosen) for own in of_rows)), size
+    up_to = []
+    for summed in (score, tied_a, tied_b):
+        running = _running(np.add, summed.astype(np.int64))
+        up_to.append(np.take_along_axis(running, last, axis=0).T)
+    return _tau_of_sums(last.T + 1, *up_to), last.T + 1
 
 
 def _shortest(most: int) -> type[np.signedinteger[Any]]:
