@@ -48,6 +48,14 @@ def test_rounding_noise_does_not_break_a_tie():
     assert dense_codes(np.array([[0.0, 0.4e-6, 0.8e-6]])).tolist() == [[0, 0, 1]]
 
 
+@pytest.mark.parametrize("n", [30, 300])
+def test_order_of_the_codes_in_memory_has_no_effect(n):
+    first, second = np.random.default_rng(n).integers(0, n, (2, 5, n))
+    tau, taken = top_tau(first, second, [n // 2, n])
+    other = top_tau(np.asfortranarray(first), np.asfortranarray(second), [n // 2, n])
+    np.testing.assert_array_equal(other, (tau, taken))
+
+
 @pytest.mark.parametrize("digits", [0, 6])
 @pytest.mark.parametrize("n", [1, 12, 60, 4500])
 def test_resampled_curves_are_the_curves_of_what_was_resampled(n, digits):
@@ -73,7 +81,7 @@ def test_resampled_curves_of_few_of_many_are_those_of_what_was_taken():
 @pytest.mark.parametrize("draws", [20, 300])
 @pytest.mark.parametrize("n", [2, 63, 64, 65, 120, 180, 181])
 def test_few_cells_and_many_are_counted_alike(n, draws):
-    """The count uses integers of two or four bytes, and adds row by row or all rows at once."""
+    """The count uses integers of two or four bytes, and one block or several."""
     rng = np.random.default_rng(n)
     values = rng.integers(0, n, (2, draws, n)).astype(float)
     values[:, ::2].sort(axis=2)  # equal values are neighbours
