@@ -122,9 +122,13 @@ def retrained(before: str, after: str, by: str | pd.Series[float] = "benchmark")
     """
     from_published = before == "nb201"
     dataset, other = ("cifar10-valid", "cifar10") if from_published else ("cifar10", None)
-    found = compare(
-        before, after, dataset=dataset, against_dataset=other, top_percent=_TOP, by=by
-    ).frame()
+    if by == "retrained":  # the first table selects the best cells
+        pair = compare(
+            after, before, dataset=other or dataset, against_dataset=dataset, top_percent=_TOP
+        )
+    else:
+        pair = compare(before, after, dataset=dataset, against_dataset=other, top_percent=_TOP)
+    found = pair.frame()
     run = _only_run(after)
     equal = EqualCells.among(np.arange(SPACE_SIZE))
     own = equal_cell_tau(run, equal, _TOP, groups=2, rng=0)["tau"]

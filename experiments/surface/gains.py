@@ -78,7 +78,7 @@ def rate_gains(
     for (of, over), gain, in_sample in zip(contrasts, by_seed, lucky, strict=True):
         for percent in top_percent:
             *chosen, best = (
-                top_mask(means[:, start], means[:, start], percent)
+                top_mask(means[:, start], percent)
                 for means in (*(fold.choose for fold in folds), mean)
             )
             among = np.stack(chosen, axis=1)

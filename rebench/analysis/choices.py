@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Final, Literal, TypeAlias
+from typing import Annotated, Final
 
 from rebench.arguments import Between, checked
 
-__all__ = ["MOST_DRAWS", "TOP_PERCENT", "Choices", "Selection"]
-
-Selection: TypeAlias = Literal["benchmark", "retrained", "either"]
+__all__ = ["MOST_DRAWS", "TOP_PERCENT", "Choices"]
 
 TOP_PERCENT: Final = (100.0, 90.0, 80.0, 70.0, 60.0, 50.0, 40.0, 30.0, 20.0, 10.0, 5.0, 1.0)
 """Default values of K: rankings are compared among the top K % of the cells."""
@@ -35,7 +33,8 @@ class Choices:
             `train`; if None, the first of these that the run has.
         epochs: number of epochs of the trials; if None, the longest training of each recipe.
         top_percent: the values of K, each above 0 and at most 100.
-        by: table that selects the top K %: one of the two, or the name of a third table.
+        by: name of a third table that selects the top K %; if None, the baseline of each
+            comparison selects them.
         draws: bootstrap draws, and permutations for the p-values: at least 19, or 0 for no
             bootstrap.
         seed: seed of all random draws: equal seeds give equal reports.
@@ -48,6 +47,6 @@ class Choices:
     split: str | None = None
     epochs: int | None = None
     top_percent: Sequence[float] = TOP_PERCENT
-    by: Selection | str = "benchmark"
+    by: str | None = None
     draws: Annotated[int, Between(0, MOST_DRAWS)] = 1000
     seed: Annotated[int, Between(0)] = 0

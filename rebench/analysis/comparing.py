@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, TypeAlias, get_args
+from typing import Annotated, TypeAlias
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from rebench.analysis.choices import MOST_DRAWS, TOP_PERCENT, Selection
+from rebench.analysis.choices import MOST_DRAWS, TOP_PERCENT
 from rebench.analysis.paired import (
     Accuracies,
     Paired,
@@ -41,7 +41,7 @@ def compare(
     split: str | None = None,
     epochs: int | None = None,
     top_percent: Sequence[float] = TOP_PERCENT,
-    by: Selection | Ranked = "benchmark",
+    by: Ranked | None = None,
     draws: Annotated[int, Between(0, MOST_DRAWS)] = 1000,
     seed: Annotated[int, Between(0)] = 0,
 ) -> Reranking:
@@ -62,8 +62,8 @@ def compare(
             `train`; if None, the first of these that both tables have, preferably with runs.
         epochs: number of epochs; if None, the longest training of each table.
         top_percent: the values of K, each above 0 and at most 100.
-        by: table that selects the top K %: `benchmark` (the first), `retrained` (the second),
-            `either`, or a third table with noise that is independent of both.
+        by: third table that selects the top K %, with noise that is independent of both; if None,
+            `before` selects them.
         draws: bootstrap draws, and permutations for the p-values: 19 to 100,000, or 0 for no
             bootstrap. Large tables get fewer bootstrap draws, but at least 100.
         seed: seed of all random draws: equal seeds give equal results.
@@ -106,15 +106,17 @@ def compare(
             "cells): give two tables of different runs, or NAME@RECIPE for two recipes of a table"
         )
     paired = replace(paired, notes=(*paired.notes, *_units(paired)))
-    if not (isinstance(by, str) and by in get_args(Selection)):
+    chooser = None
+    if by is not None:
         third = third_table(by, chosen[0] if chosen else dataset or "")
-        paired, by = paired.chosen_by(third), third.name
+        paired = paired.chosen_by(third)
+        chooser = third.name
     return rerank(
         paired,
         dataset=dataset or "",
         split=split or "",
         top_percent=top_percent,
-        by=by,
+        by=chooser,
         draws=draws,
         rng=seed,
     )
@@ -239,8 +241,7 @@ def third_table(by: Ranked, dataset: str) -> Accuracies:
     try:
         rows = _long_rows(by)  # type: ignore[arg-type]  # a table
     except UnknownNameError as error:
-        sides = ", ".join(get_args(Selection))
-        raise InputError(f"by takes {sides} or a table: {error}") from error
+        raise InputError(f"by takes a table: {error}") from error
     known = sorted(map(str, rows["dataset"].unique()))
     alike = [own for own in known if own == dataset] or [
         own for own in known if dataset.startswith(own) or own.startswith(dataset)

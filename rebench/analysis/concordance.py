@@ -9,15 +9,13 @@ numpy computes them for all draws together. See `docs/explanation/analysis.md`.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, TypeAlias, get_args
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rebench.analysis.choices import Selection
 from rebench.errors import InputError
 from rebench.tables.seed_effects import TIE_WIDTH
 
@@ -43,36 +41,30 @@ MIN_CELLS: Final = 10
 _CHUNK = 1 << 17
 # Short integer types, each with the largest number of cells or codes whose square fits.
 _SHORT: Final = ((180, np.int16), (46_340, np.int32))
-# Numbers of rows in a block of `_smaller_before`: about the root of n; counts fit into a byte.
+# Numbers of cells in a block of `_smaller_before`: about the root of n; counts fit into a byte.
 _FEWEST_IN_BLOCK: Final = 64
 _MOST_IN_BLOCK: Final = 255
-# Rows of at least this many elements are accumulated row by row.
-_LONG: Final = 256
 
 
 def tau_curves(
     a: NDArray[np.floating[Any]],
     b: NDArray[np.floating[Any]],
     top_percent: Sequence[float],
-    *,
-    by: Selection = "benchmark",
 ) -> tuple[Floats, Ints]:
     """Return tau-b and the number of cells, [draws, K], for draws of means a and b [draws, cells].
 
-    With fewer than `MIN_CELLS` cells tau is NaN. If `a` or `b` has one row, this row is compared
-    with every row of the other.
+    The means `a` select the top K %. With fewer than `MIN_CELLS` cells tau is NaN. If `a` or `b`
+    has one row, this row is compared with every row of the other.
     """
     shape = (max(len(a), len(b)), a.shape[1])
     first, second = (np.broadcast_to(dense_codes(means), shape) for means in (a, b))
-    return _known_taus(*top_tau(first, second, top_sizes(shape[1], top_percent), by))
+    return _known_taus(*top_tau(first, second, top_sizes(shape[1], top_percent)))
 
 
 def resampled_curves(
     pairs: Iterable[tuple[Floats, Floats]],
     sample: Ints,
     top_percent: Sequence[float],
-    *,
-    by: Selection = "benchmark",
 ) -> list[tuple[Floats, Ints]]:
     """Return `tau_curves` of x[sample] and y[sample] for pairs of values x and y [n].
 
@@ -81,8 +73,8 @@ def resampled_curves(
     sizes = top_sizes(sample.shape[1], top_percent)
     curves = []
     for pair in pairs:
-        first, second = dense_codes(np.stack(pair))
-        curves.append(_known_taus(*top_tau(first[sample], second[sample], sizes, by)))
+        first, second = dense_codes(np.stack(pair)).astype(np.int32)
+        curves.append(_known_taus(*top_tau(first[sample], second[sample], sizes)))
     return curves
 
 
@@ -133,24 +125,18 @@ def dense_codes(values: NDArray[np.floating[Any]]) -> Ints:
     return codes
 
 
-def top_tau(
-    first: Ints, second: Ints, sizes: Sequence[int], by: Selection = "benchmark"
-) -> tuple[Floats, Ints]:
+def top_tau(first: Ints, second: Ints, sizes: Sequence[int]) -> tuple[Floats, Ints]:
     """Return tau-b among the best elements of each row, and the number of these elements.
 
     Args:
-        first: [draws, n] codes (small integers in the order of the values) of the benchmark.
-        second: [draws, n] codes of the re-trained table.
+        first: [draws, n] codes (small integers in the order of the values) of the column that
+            selects the best elements.
+        second: [draws, n] codes of the other column.
         sizes: [sizes] numbers of best elements; elements tied with the last are included.
-        by: the column that selects the best elements: the first, the second, or either.
 
     Returns:
         Two arrays [draws, sizes]; tau is NaN where one column is constant.
     """
-    if by not in get_args(Selection):
-        raise InputError(f"by must be one of {', '.join(get_args(Selection))}, got {by!r}")
-    if by == "retrained":
-        first, second, by = second, first, "benchmark"
     draws, n = first.shape
     wanted = np.asarray(sizes, dtype=np.int64)
     tau = np.empty((draws, len(wanted)))
@@ -158,67 +144,55 @@ def top_tau(
     step = max(1, _CHUNK // n)
     for start in range(0, draws, step):
         rows = slice(start, start + step)
-        tau[rows], taken[rows] = _top_tau(first[rows], second[rows], wanted, by == "either")
+        tau[rows], taken[rows] = _top_tau(first[rows], second[rows], wanted)
     return tau, taken
 
 
-def top_mask(
-    first: Floats, second: Floats, percent: float, by: Selection = "benchmark"
-) -> NDArray[np.bool_]:
+def top_mask(means: Floats, percent: float) -> NDArray[np.bool_]:
     """Return a mask of the top K % by means [cells], including ties with the last cell."""
-    [size] = top_sizes(len(first), [percent])
-    best = [values >= np.sort(values)[-size] - TIE_WIDTH / 2 for values in (first, second)]
-    if by == "either":
-        return np.asarray(best[0] | best[1])
-    return np.asarray(best[by == "retrained"])
+    [size] = top_sizes(len(means), [percent])
+    return np.asarray(means >= np.sort(means)[-size] - TIE_WIDTH / 2)
 
 
-def _top_tau(first: Ints, second: Ints, sizes: Ints, either: bool) -> tuple[Floats, Ints]:
-    n = first.shape[1]
+def _top_tau(first: Ints, second: Ints, sizes: Ints) -> tuple[Floats, Ints]:
+    draws, n = first.shape
     small = _shortest(max(n, first.max(), second.max() + 1))
-    first, second = first.astype(small), second.astype(small)
-    # Sort by `first`, best first; among equals, by `second`, best first. From here on, each column
-    # is a draw, so one operation on rows serves all draws.
+    # Rows must be contiguous, because `places` are places in flat arrays.
+    first = np.ascontiguousarray(first, dtype=small)
+    second = np.ascontiguousarray(second, dtype=small)
+    # Sort by `first`, best first; among equals, by `second`, best first.
     highest, width = first.max(), second.max() + 1
-    keys = _sorted((highest - first) * width + (width - 1 - second))
+    keys = np.sort((highest - first) * width + (width - 1 - second), axis=1)
     a_codes = keys // width
     b_codes = keys - a_codes * width
     tied_a, tied_both = _equals_before(a_codes), _equals_before(keys)
 
     # Positions in order of `second`, best first, the later position first among equals.
-    by_b = _sorted(b_codes.T * n + np.arange(n - 1, -1, -1, dtype=small))
+    by_b = np.sort(b_codes * n + np.arange(n - 1, -1, -1, dtype=small), axis=1)
     b_ordered = by_b // n
     sequence = n - 1 - (by_b - b_ordered * n)
-    ranks = np.empty(sequence.shape, dtype=np.intp)
-    np.put_along_axis(ranks, sequence.astype(np.intp), np.arange(n)[:, None], axis=0)
-    tied_b = np.take_along_axis(_equals_before(b_ordered[::-1])[::-1], ranks, axis=0)
+    # The place of each position in the arrays of all draws, row after row.
+    places = sequence + np.arange(draws)[:, None] * n
+    tied_b = np.empty_like(tied_a)
+    tied_b.reshape(-1)[places] = _equals_before(b_ordered[:, ::-1])[:, ::-1]
 
     # For each element, count the earlier elements (better or equal in a) that are better in b.
-    # Subtract those that are tied in a: the other elements form concordant pairs with this one.
-    concordant = _smaller_before(sequence, ranks) - (tied_a - tied_both)
-    score = 2 * concordant + tied_a + tied_b - tied_both
+    # Those that are tied in a are no concordant pairs: there are `tied_a - tied_both` of them. The
+    # score is 2 for each concordant pair and 1 for each tied pair.
+    score = 2 * _smaller_before(sequence, places) - tied_a + tied_b + tied_both
 
-    last = _run_ends(a_codes)[np.clip(sizes, 1, n) - 1]
-    summed = [score, tied_a, tied_b]
-    if not either:
-        sums = [_running(np.add, own.astype(np.int64)) for own in summed]
-        up_to = [np.take_along_axis(own, last, axis=0).T for own in sums]
-        return _tau_of_sums(last.T + 1, *up_to), last.T + 1
-    best_b = b_ordered[np.clip(sizes, 1, n) - 1]
-    b_rows, *of_rows = (np.ascontiguousarray(own.T)[:, None] for own in (b_codes, *summed))
-    chosen = (np.arange(n) <= last.T[..., None]) | (b_rows <= best_b.T[..., None])
-    size = np.count_nonzero(chosen, axis=2)
-    return _tau_of_sums(size, *(np.einsum("don,dkn->dk", own, chosen) for own in of_rows)), size
+    last = _run_ends(a_codes)[:, np.clip(sizes, 1, n) - 1]
+    up_to = []
+    wide = np.promote_types(small, np.int32)  # the sums are below the square of n
+    for summed in (score, tied_a, tied_b):
+        running = np.cumsum(summed, axis=1, dtype=wide)
+        up_to.append(np.take_along_axis(running, last, axis=1))
+    return _tau_of_sums(last + 1, *up_to), last + 1
 
 
 def _shortest(most: int) -> type[np.signedinteger[Any]]:
     """Return the shortest integer type that can store a pair of codes up to `most`."""
     return next((kind for up_to, kind in _SHORT if most <= up_to), np.int64)
-
-
-def _sorted(rows: Ints) -> Ints:
-    """Sort each row of [draws, n] and return the rows as columns [n, draws]."""
-    return np.ascontiguousarray(np.sort(rows, axis=1).T)
 
 
 def _tau_of_sums(
@@ -236,70 +210,60 @@ def _tau_of_sums(
     return tau
 
 
-def _running(step: np.ufunc, values: Ints) -> Ints:
-    """Accumulate `step` over rows; a loop over long rows is faster than numpy's `accumulate`."""
-    if values.shape[1] < _LONG:
-        down: Ints = step.accumulate(values, axis=0)
-        return down
-    run = np.ascontiguousarray(values).copy()
-    for before, row in itertools.pairwise(run):
-        step(before, row, out=row)
-    return run
-
-
 def _equals_before(codes: Ints) -> Ints:
-    """Count the equal elements before each element, per column of sorted `codes`."""
-    places = np.arange(len(codes), dtype=codes.dtype)[:, None]
+    """Count the equal elements before each element, per row of sorted `codes`."""
+    places = np.arange(codes.shape[1], dtype=codes.dtype)
     starts = np.zeros_like(codes)
-    np.multiply(codes[1:] != codes[:-1], places[1:], out=starts[1:])
-    return places - _running(np.maximum, starts)
+    np.multiply(codes[:, 1:] != codes[:, :-1], places[1:], out=starts[:, 1:])
+    return places - np.maximum.accumulate(starts, axis=1)
 
 
-def _run_ends(codes: Ints) -> Ints:
-    """Return the row of the last element equal to each element, per column of sorted `codes`."""
-    last = len(codes) - 1
-    ends = np.full_like(codes, last)
-    places = np.arange(last, dtype=codes.dtype)[:, None]
-    ends[:-1] = np.where(codes[1:] != codes[:-1], places, last)
-    return _running(np.minimum, ends[::-1])[::-1]
+def _run_ends(codes: Ints) -> NDArray[np.intp]:
+    """Return the place of the last element equal to each element, per row of sorted `codes`."""
+    last = codes.shape[1] - 1
+    ends = np.full(codes.shape, last, dtype=np.intp)
+    ends[:, :-1] = np.where(codes[:, 1:] != codes[:, :-1], np.arange(last), last)
+    return np.minimum.accumulate(ends[:, ::-1], axis=1)[:, ::-1]
 
 
-def _smaller_before(sequence: Ints, ranks: Ints) -> Ints:
-    """Count, for each value v of the permutations [n, draws], the smaller values before it.
+def _smaller_before(sequence: Ints, places: Ints) -> Ints:
+    """Count, for each value v of the permutations [draws, n], the smaller values before it.
 
-    Row v of the result belongs to the value v, and row v of `ranks` is its place in the sequence.
-    Values and places are divided into blocks. A smaller value before v is in the block of values of
-    v, or in the block of places of v, or in an earlier block of both.
+    Column v of the result belongs to the value v: `places` [draws, n] are the flat places of the
+    values of `sequence` in the result. Values and positions in the sequence are divided into
+    blocks. A smaller value before v is in the block of values of v, or in the block of positions
+    of v, or in an earlier block of both.
     """
-    n, draws = sequence.shape
+    draws, n = sequence.shape
     block = min(n, _MOST_IN_BLOCK, max(_FEWEST_IN_BLOCK, math.isqrt(n) + 1))
-    near = _smaller_in_block(ranks.astype(np.min_scalar_type(n)), block)
-    if block == n:
-        return near
     blocks = -(-n // block)
+    positions = np.empty((draws, n), dtype=np.min_scalar_type(n))
+    positions.reshape(-1)[places] = np.arange(n)
+    smaller = _smaller_in_block(positions, block)
+    if blocks == 1:
+        return smaller
     value_block = sequence // block
     before = _smaller_in_block(value_block.astype(np.min_scalar_type(blocks)), block)
-    place_block = np.arange(n)[:, None] // block
-    corner = (place_block * blocks + value_block) * draws + np.arange(draws)
-    counts = np.bincount(corner.ravel(), minlength=blocks * blocks * draws)
-    table = np.zeros((blocks + 1, blocks + 1, draws), dtype=sequence.dtype)
-    table[1:, 1:] = counts.reshape(blocks, blocks, draws)
-    for axis in (0, 1):
-        np.cumsum(table, axis=axis, out=table)
-    before += table[place_block, value_block, np.arange(draws)]
-    return near + np.take_along_axis(before, ranks, axis=0)
+    corner = np.arange(draws)[:, None] * blocks**2 + np.arange(n) // block * blocks + value_block
+    counts = np.bincount(corner.reshape(-1), minlength=draws * blocks**2)
+    counts = counts.reshape(draws, blocks, blocks)
+    earlier = np.zeros(counts.shape, dtype=np.int32)
+    earlier[:, 1:, 1:] = counts[:, :-1, :-1].cumsum(axis=1, dtype=np.int32).cumsum(axis=2)
+    before += np.take(earlier, corner)
+    smaller.reshape(-1)[places] += before
+    return smaller
 
 
 def _smaller_in_block(values: Ints, block: int) -> Ints:
-    """Count the smaller values before each value in blocks of `block` rows of [n, draws]."""
-    n, draws = values.shape
+    """Count the smaller values before each value in blocks of `block` columns of [draws, n]."""
+    draws, n = values.shape
     blocks = -(-n // block)
-    rows = np.zeros((blocks * block, draws), dtype=values.dtype)
-    rows[:n] = values
-    rows = np.ascontiguousarray(rows.reshape(blocks, block, draws).swapaxes(0, 1))
-    counts = np.zeros(rows.shape, dtype=np.uint8)
+    padded = np.zeros((draws, blocks * block), dtype=values.dtype)
+    padded[:, :n] = values
+    # One column for each block, so that one operation serves all blocks.
+    columns = np.ascontiguousarray(padded.reshape(draws * blocks, block).T)
+    counts = np.zeros(columns.shape, dtype=np.uint8)
     for row in range(1, block):
-        smaller = rows[:row] < rows[row]
+        smaller = columns[:row] < columns[row]
         np.add.reduce(smaller.view(np.uint8), axis=0, out=counts[row])
-    found = counts.swapaxes(0, 1).reshape(blocks * block, draws)
-    return found[:n].astype(np.int32)
+    return counts.T.reshape(draws, blocks * block)[:, :n].astype(np.int32)

@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
-from rebench.analysis.choices import TOP_PERCENT, Selection
-from rebench.analysis.common_scale import FEW_CELLS, LEAST_SD, means_and_noise
+from rebench.analysis.choices import TOP_PERCENT
+from rebench.analysis.common_scale import FEW_CELLS
 from rebench.analysis.concordance import Floats
-from rebench.analysis.doubts import FEWEST_SEEDS, doubts_of
+from rebench.analysis.doubts import doubts_of
 from rebench.analysis.exchange import exchange_p_values
 from rebench.analysis.left_out import without_gaps, without_outliers
 from rebench.analysis.p_values import bootstrap_p_values
@@ -32,7 +32,6 @@ from rebench.tables.seed_effects import means_of
 
 __all__ = ["exchanged", "rank_curve"]
 
-_COVERED: Final = 0.95
 # With 19 draws the smallest p-value is 1 / 20 = 0.05.
 _FEWEST_DRAWS: Final = 19
 # Largest number of cells in the simulation of unequal noise.
@@ -43,7 +42,6 @@ def rank_curve(
     paired: Paired,
     top_percent: Sequence[float] = TOP_PERCENT,
     *,
-    by: Selection = "benchmark",
     draws: int = 1000,
     rng: Rng = None,
 ) -> tuple[pd.DataFrame, list[str]]:
@@ -67,7 +65,7 @@ def rank_curve(
     cells, told = with_replicates(paired, rng.spawn(1)[0] if single else None)
     replicated = cells is not paired
     most = {"most": MOST_FOR_P_VALUES} if replicated else {}
-    agreed, classes = resampled_agreement(cells, top_percent, by=by, draws=draws, rng=rng, **most)
+    agreed, classes = resampled_agreement(cells, top_percent, draws=draws, rng=rng, **most)
     curve = agreement_frame(agreed, classes, top_percent)
     notes += told
     if np.isnan(agreed.seed_tau[0]).all():
@@ -83,7 +81,7 @@ def rank_curve(
         notes.append(f"tau and seed tau are of {known} cells: those with two seeds in {which}")
     if alone and cells.before.has_seeds and cells.after.has_seeds:
         notes.append(f"seed tau is that of {alone.name}: too few cells of the other have two seeds")
-    excess = _excess(cells, top_percent, by, rng.spawn(1)[0])
+    excess = _excess(cells, top_percent, rng.spawn(1)[0])
     if replicated:
         excess += shared_seed_bias(top_percent, single)
     curve["drop_low"] -= excess
@@ -91,7 +89,7 @@ def rank_curve(
         p_values = np.array(bootstrap_p_values(agreed.drop, excess))
     else:
         drop = curve["drop"].to_numpy()
-        p_values, half, said = exchanged(paired, drop, top_percent, by=by, draws=draws, rng=rng)
+        p_values, half, said = exchanged(paired, top_percent, draws=draws, rng=rng)
         curve["drop_low"] = np.fmin(curve["drop_low"], drop - half)  # NaN is ignored
         curve["drop_high"] = np.fmax(curve["drop_high"], drop + half)
         notes += said
@@ -115,58 +113,32 @@ def _with_two_seeds(paired: Paired) -> tuple[Paired, list[str]]:
 
 def exchanged(
     paired: Paired,
-    drop: Floats,
     top_percent: Sequence[float],
     *,
-    by: Selection = "benchmark",
     draws: int,
     rng: np.random.Generator,
 ) -> tuple[Floats, Floats, tuple[str, ...]]:
     """Return p-values [2, K], raw and adjusted for all K, half widths [K], and notes.
 
     The p-values are those of `exchange_p_values`, or NaN if `doubts_of` refuses the test. If the
-    effect of a seed differs between cells, p-values are raised by `seed_jackknife`, or with few
-    seeds by `_of_few_seeds`. The interval of `drop` [K] then has at least the half width, else NaN.
+    effect of a seed differs between cells, p-values are raised by `seed_jackknife`. The interval of
+    `drop` [K] then has at least the half width, else NaN.
     """
     found = doubts_of(paired, rng)
     draws = max(draws, _FEWEST_DRAWS)
-    p_values = np.array(exchange_p_values(paired, top_percent, by=by, draws=draws, rng=rng))
-    half, p_least = np.full(len(top_percent), np.nan), np.zeros(len(top_percent))
-    if found.by_seed and paired.fewest_seeds >= FEWEST_SEEDS:
-        by_seed = seed_jackknife(paired, top_percent, by=by)
+    p_values = np.array(exchange_p_values(paired, top_percent, draws=draws, rng=rng))
+    half = np.full(len(top_percent), np.nan)
+    p_least = np.zeros(len(top_percent))
+    if found.by_seed:
+        by_seed = seed_jackknife(paired, top_percent)
         half = (by_seed["drop_high"] - by_seed["drop"]).to_numpy()
         p_least = by_seed["p_value"].fillna(0).to_numpy()
-    elif found.by_seed:
-        share, p_least = _of_few_seeds(paired, top_percent, by)
-        half = share * np.abs(drop)
     if found.refused:
         p_values[:] = np.nan
     return np.maximum(p_values, p_least), half, found.notes
 
 
-def _of_few_seeds(
-    paired: Paired, top_percent: Sequence[float], by: Selection
-) -> tuple[Floats, Floats]:
-    """Return the share of `drop` that seeds can explain, and p-values, both [K].
-
-    The worst case is assumed: the whole effect of a seed is one pattern over cells. The squared
-    difference of the tables, divided by its variance, then follows F. Its degrees of freedom are 1
-    and the number of seeds minus 2.
-    """
-    whole = paired.whole
-    means, noise = means_and_noise(*whole.on_one_scale)
-    seeds = [len(table.seeds) for table in (whole.before, whole.after)]
-    wanted = np.maximum(noise[0] / seeds[0] + noise[1] / seeds[1], LEAST_SD**2)
-    squares = (means[0] - means[1]) ** 2 / wanted
-    middle = [np.median(squares[rows]) for rows in top_masks(whole, top_percent, by)]
-    ratio = np.maximum(middle, LEAST_SD) / special.chdtri(1, 0.5)
-    freedom = sum(seeds) - 2
-    return special.fdtri(1, freedom, _COVERED) / ratio, special.fdtrc(1, freedom, ratio)
-
-
-def _excess(
-    paired: Paired, top_percent: Sequence[float], by: Selection, rng: np.random.Generator
-) -> Floats:
+def _excess(paired: Paired, top_percent: Sequence[float], rng: np.random.Generator) -> Floats:
     """Return the drop [K] that unequal noise causes without a change of the ranking.
 
     For two cells, let g and h be the expected concordance of a run of each table with the true
@@ -194,12 +166,11 @@ def _excess(
     parts = [(sample, list(top_percent))]
     if paired.third is not None:  # the third table selects the same cells in every draw
         ranked = rows[np.argsort(means_of(paired.before.centred)[rows], kind="stable")]
-        masks = [own[ranked] for own in top_masks(paired, top_percent)]
+        masks = [own[ranked] for own in top_masks(paired.third, top_percent)]
         parts = [(sample[:, own], [100.0]) for own in masks if own.any()]
     first, second = tables
     less = [
-        between_seeds(first, second, own, top, by=by, seeds=((0, 1), (2, 3))).drop
-        for own, top in parts
+        between_seeds(first, second, own, top, seeds=((0, 1), (2, 3))).drop for own, top in parts
     ]
     found = np.nan_to_num(np.concatenate(less, axis=1).mean(axis=0))
     return np.maximum(found, 0)

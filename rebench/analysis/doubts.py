@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from rebench.analysis.common_scale import FEW_CELLS, LEAST_SD, means_and_noise
+from rebench.analysis.common_scale import LEAST_SD
 from rebench.analysis.concordance import Floats
 from rebench.analysis.left_out import differ
 from rebench.analysis.paired import Accuracies, Paired
@@ -15,14 +15,11 @@ from rebench.analysis.seed_noise import pooled_sd
 __all__ = ["FEWEST_SEEDS", "Doubts", "doubts_of"]
 
 FEWEST_SEEDS: Final = 3
-"""With fewer seeds, the effect of a seed on a cell is not distinguishable from noise."""
+"""With fewer seeds in a table, it is not tested whether the effect of a seed differs by cell."""
 # Level of the test for seed effects that differ by cell. It is higher than other levels, because
 # three seeds give little power, and the resulting jackknife costs little power.
 _FAVOURED: Final = 0.05
-_MARKED: Final = 1.1
 _DEALS: Final = 199
-# Differences between tables are clipped at this multiple of their median absolute distance.
-_CLIPPED: Final = 4.0
 # Ratios of standard deviations below this are not reported.
 _UNEQUAL: Final = 1.5
 # Limit for noise that differs by cell: the spread of the logarithm of the ratio of both noises
@@ -71,19 +68,7 @@ def doubts_of(paired: Paired, rng: np.random.Generator) -> Doubts:
     if favoured := _favoured(paired, rng) <= _FAVOURED:
         notes.append(
             f"the effect of a seed seems to differ between cells in {first.name} or "
-            f"{second.name}. p-values and intervals of `drop` are widened "
-            + (
-                "by a jackknife over seeds"
-                if paired.fewest_seeds >= FEWEST_SEEDS
-                else "as if all noise were of this kind. To measure this effect, train three seeds "
-                "of each table"
-            )
-        )
-    elif paired.fewest_seeds == 2 and len(paired) < FEW_CELLS:
-        notes.append(
-            f"{first.name} and {second.name}: with two seeds and {len(paired)} cells it cannot be "
-            "checked whether the effect of a seed differs between cells, so intervals can be too "
-            "narrow: train a third seed"
+            f"{second.name}. p-values and intervals of `drop` are widened by a jackknife over seeds"
         )
     return Doubts(tuple(notes), diverged or uneven, favoured)
 
@@ -121,23 +106,14 @@ def _favoured(paired: Paired, rng: np.random.Generator) -> float:
 
     An effect that differs between cells is a pattern over cells, probably the same in both tables.
     It makes the largest singular value of the standardised residuals large. The null distribution
-    permutes the residuals of each class between the seeds of a table. With two seeds a table gives
-    only one independent column of residuals. The difference between the tables is then a further
-    column.
+    permutes the residuals of each class between the seeds of a table. If a table has fewer than
+    `FEWEST_SEEDS` seeds, there is no test, and the value is 1.
     """
     whole = paired.whole
-    tables = [table for table in (whole.before, whole.after) if len(table.seeds) > 1]
-    if not tables:
+    tables = (whole.before, whole.after)
+    if min(len(table.seeds) for table in tables) < FEWEST_SEEDS:
         return 1.0
     residuals = [(own.centred - own.centred_means[:, None]) / own.run_sd[:, None] for own in tables]
-    columns = residuals
-    if paired.fewest_seeds < FEWEST_SEEDS:
-        means, noise = means_and_noise(*whole.on_one_scale)
-        apart = (means[0] - means[1]) / np.sqrt(np.maximum(noise.sum(axis=0), LEAST_SD**2))
-        apart -= np.median(apart)
-        most = _CLIPPED * np.median(np.abs(apart))
-        apart = np.clip(apart, -most, most)
-        columns = [*residuals, apart[:, None] / max(apart.std(), LEAST_SD)]
     orders = [np.tile(np.arange(len(t.seeds)), (whole.classes.max() + 1, 1)) for t in tables]
 
     def squares(deals: int) -> Floats:
@@ -149,14 +125,11 @@ def _favoured(paired: Paired, rng: np.random.Generator) -> float:
             )
             for rest, order in zip(residuals, orders, strict=True)
         ]
-        apart = [np.broadcast_to(x, (len(dealt[0]), *x.shape)) for x in columns[len(residuals) :]]
-        together = np.concatenate([*dealt, *apart], axis=2)
+        together = np.concatenate(dealt, axis=2)
         return np.swapaxes(together, 1, 2) @ together
 
-    seen = np.concatenate(columns, axis=1)
+    seen = np.concatenate(residuals, axis=1)
     step = max(1, _AT_ONCE // seen.size)
     null = [squares(min(step, _DEALS - start)) for start in range(0, _DEALS, step)]
     largest = np.linalg.eigvalsh(np.concatenate([(seen.T @ seen)[None], *null]))[:, -1]
-    # With two seeds, large tables can show an effect that is significant but too small to matter.
-    little = len(columns) > len(residuals) and largest[0] < _MARKED * np.median(largest[1:])
-    return 1.0 if little else float((largest >= largest[0] - 1e-9).mean())
+    return float((largest >= largest[0] - 1e-9).mean())

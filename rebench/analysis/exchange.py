@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from rebench.analysis.choices import TOP_PERCENT, Selection
+from rebench.analysis.choices import TOP_PERCENT
 from rebench.analysis.common_scale import on_scale_of, unchanged
 from rebench.analysis.concordance import (
     MIN_CELLS,
@@ -45,7 +45,6 @@ def exchange_p_values(
     paired: Paired,
     top_percent: Sequence[float] = TOP_PERCENT,
     *,
-    by: Selection = "benchmark",
     draws: int = 999,
     rng: Rng = None,
 ) -> tuple[Floats, Floats]:
@@ -58,11 +57,11 @@ def exchange_p_values(
     """
     rng = np.random.default_rng(rng)
     sizes = top_sizes(len(paired), top_percent)
-    masks = None if paired.third is None else top_masks(paired, top_percent)
+    masks = None if paired.third is None else top_masks(paired.third, top_percent)
 
     def curves(first: Ints, second: Ints) -> tuple[Floats, Ints]:
         if masks is None:
-            return top_tau(first, second, sizes, by)
+            return top_tau(first, second, sizes)
         own = [top_tau(first[:, rows], second[:, rows], [rows.sum()]) for rows in masks]
         return np.hstack([tau for tau, _ in own]), np.hstack([taken for _, taken in own])
 

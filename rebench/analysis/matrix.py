@@ -8,7 +8,6 @@ from typing import Literal, TypeAlias
 
 import pandas as pd
 
-from rebench.analysis.choices import Selection
 from rebench.analysis.concordance import MIN_CELLS, refuse_small_top
 from rebench.analysis.curve import rank_curve
 from rebench.analysis.improvement import crossed_difference
@@ -83,19 +82,18 @@ def tau_matrix(
     tables: Mapping[str, Accuracies],
     top_percent: Sequence[float] = (100.0,),
     *,
-    by: Selection = "either",
     draws: int = 1000,
     seed: int = 0,
 ) -> tuple[pd.DataFrame, tuple[str, ...]]:
     """Compare every two rankings on their common cells, with the agreement between seeds.
+
+    The first ranking of a pair selects the top K %.
 
     Each pair is compared with the same random draws as in `compare` with this seed.
 
     Args:
         tables: the rankings by name.
         top_percent: the values of K.
-        by: table of a pair that selects the top K %: `benchmark` (the first), `retrained` (the
-            second) or `either`.
         draws: bootstrap draws, and permutations for the p-values; see `compare`.
         seed: seed of the draws of each pair.
 
@@ -110,7 +108,7 @@ def tau_matrix(
     for first, second in itertools.combinations(tables, 2):
         paired = Paired.of(tables[first], tables[second])
         most = max(most, len(paired))
-        curve, said = rank_curve(paired, top_percent, by=by, draws=draws, rng=seed)
+        curve, said = rank_curve(paired, top_percent, draws=draws, rng=seed)
         notes += [*paired.notes, *said]
         curve.insert(0, "first", first)
         curve.insert(1, "second", second)

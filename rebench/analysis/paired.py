@@ -203,11 +203,6 @@ class Paired:
         """Return whether both tables have the same seeds."""
         return self.before.seeds == self.after.seeds
 
-    @property
-    def fewest_seeds(self) -> int:
-        """Return the number of seeds in `whole`, of the table with fewer seeds."""
-        return min(len(self.whole.before.seeds), len(self.whole.after.seeds))
-
     def chosen_by(self, third: Accuracies) -> Paired:
         """Return the pair of the cells that `third` contains; `third` then selects the top K %."""
         shared, mine, its = np.intersect1d(self.before.cells, third.cells, True, True)

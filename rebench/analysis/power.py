@@ -89,8 +89,7 @@ def power(
 
     def detected(n: int, k: int) -> bool:
         paired = Paired.of_values(*simulated(n, k)(change))
-        unused = np.zeros(len(family))
-        p_values, *_ = exchanged(paired, unused, family, draws=_PERMUTATIONS, rng=rng)
+        p_values, *_ = exchanged(paired, family, draws=_PERMUTATIONS, rng=rng)
         return bool(p_values[1, 0] <= LEVEL)
 
     found: dict[tuple[int, int], float] = {}

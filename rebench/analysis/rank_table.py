@@ -118,7 +118,7 @@ def summary(rerankings: Sequence[Reranking]) -> str:
 def legend(rerankings: Sequence[Reranking]) -> str:
     """Explain K and p of a table of comparisons, and name the values of K without tau."""
     several = rerankings[0].comparisons
-    said = f"K: the top K % of the cells by {_chooser(rerankings)}. "
+    said = f"K: the top K % of the cells by {rerankings[0].chooser}. "
     said += f"p: adjusted for all K{f' and {several} comparisons (Holm)' * (several > 1)}."
     if any(one.contrast != "recipe" for one in rerankings):
         said += " The code that trained the networks differs, too."
@@ -127,11 +127,6 @@ def legend(rerankings: Sequence[Reranking]) -> str:
         listed = ", ".join(f"{percent:g}" for percent in few)
         said += f" No tau at K = {listed}: fewer than {MIN_CELLS} cells, or all tied."
     return said
-
-
-def _chooser(rerankings: Sequence[Reranking]) -> str:
-    several = len(rerankings) > 1 and rerankings[0].by == "retrained"
-    return "the recipe" if several else rerankings[0].chooser
 
 
 def with_notes(said: str, notes: Sequence[str]) -> str:
@@ -159,7 +154,7 @@ def caption_of(rerankings: Sequence[Reranking]) -> str:
     return (
         _escaped(plain)
         + r"$\tau$: Kendall's $\tau_b$ between runs under the two recipes with different seeds, "
-        rf"among the top $K$\,\% of cells by {_escaped(_chooser(rerankings))}. "
+        rf"among the top $K$\,\% of cells by {_escaped(one.chooser)}. "
         r"Seed $\tau$: $\tau$ between runs under the same recipe with different seeds (geometric "
         r"mean of both recipes). Drop: seed $\tau$ minus $\tau$, with its 95\,\% bootstrap "
         r"interval over cells. Corrected $\tau$: $\tau$ divided by seed $\tau$ (Spearman, 1904). "

@@ -20,7 +20,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import special
 
-from rebench.analysis.choices import TOP_PERCENT, Selection
+from rebench.analysis.choices import TOP_PERCENT
 from rebench.analysis.concordance import (
     MIN_CELLS,
     Floats,
@@ -92,7 +92,6 @@ def between_seeds(
     sample: Ints,
     top_percent: Sequence[float],
     *,
-    by: Selection = "benchmark",
     seeds: tuple[Sequence[int] | Ints, Sequence[int] | Ints] | None = None,
 ) -> TauSamples:
     """Return tau and seed tau of two tables in samples of their cells.
@@ -103,7 +102,6 @@ def between_seeds(
             is that of the other table.
         sample: [samples, cells] rows of both tables.
         top_percent: the values of K.
-        by: the run of a pair that selects the top K %.
         seeds: the seeds of both tables, [seeds] or [cells, seeds]; if None, the numbers of the
             columns.
     """
@@ -113,7 +111,7 @@ def between_seeds(
     def curves(first: int, second: int) -> list[tuple[Floats, Ints]]:
         runs, own = (before, after), names
         pairs = _run_pairs(runs[first], runs[second], own[first], own[second], first == second)
-        return resampled_curves([(x, y) for _, x, y in pairs], sample, top_percent, by=by)
+        return resampled_curves([(x, y) for _, x, y in pairs], sample, top_percent)
 
     crossed = curves(0, 1)
     tau: Floats = np.mean([tau for tau, _ in crossed], axis=0)
@@ -183,7 +181,6 @@ def agreement(
     paired: Paired,
     top_percent: Sequence[float] = TOP_PERCENT,
     *,
-    by: Selection = "benchmark",
     draws: int = 1000,
     rng: Rng = None,
 ) -> pd.DataFrame:
@@ -194,7 +191,7 @@ def agreement(
         `_low` and `_high` (bootstrap over functional classes; each draw selects its top K %). NaN
         for fewer than `MIN_CELLS` cells; `seed_tau` is also NaN if no table has two seeds.
     """
-    agreed, classes = resampled_agreement(paired, top_percent, by=by, draws=draws, rng=rng)
+    agreed, classes = resampled_agreement(paired, top_percent, draws=draws, rng=rng)
     return agreement_frame(agreed, classes, top_percent)
 
 
@@ -202,7 +199,6 @@ def resampled_agreement(
     paired: Paired,
     top_percent: Sequence[float],
     *,
-    by: Selection,
     draws: int,
     rng: Rng,
     most: int = _MOST_RESAMPLED,
@@ -213,12 +209,11 @@ def resampled_agreement(
     """
     rng = np.random.default_rng(rng)
     if paired.third is not None:
-        parts = [replace(paired.take(rows), third=None) for rows in top_masks(paired, top_percent)]
-        several = [
-            resampled_agreement(own, (100.0,), by=by, draws=draws, rng=rng, most=most)
-            for own in parts
-        ]
-        taus = np.full((2, max(len(agreed.tau) for agreed, _ in several), len(parts)), np.nan)
+        several = []
+        for rows in top_masks(paired.third, top_percent):
+            part = replace(paired.take(rows), third=None)
+            several.append(resampled_agreement(part, (100.0,), draws=draws, rng=rng, most=most))
+        taus = np.full((2, max(len(agreed.tau) for agreed, _ in several), len(several)), np.nan)
         for column, (agreed, _) in enumerate(several):  # a selection of fewer cells has more draws
             taus[:, : len(agreed.tau), column] = agreed.tau[:, 0], agreed.seed_tau[:, 0]
         n_cells = np.concatenate([agreed.n_cells for agreed, _ in several])
@@ -226,7 +221,7 @@ def resampled_agreement(
     compared = paired.repeated
     sample = resampled(compared.classes, affordable(draws, len(compared), most), rng)
     (first, mine), (second, its) = paired.columns
-    agreed = between_seeds(first, second, sample, top_percent, by=by, seeds=(mine, its))
+    agreed = between_seeds(first, second, sample, top_percent, seeds=(mine, its))
     return agreed, [int(compared.classes.max()) + 1] * len(top_percent)
 
 
@@ -281,9 +276,7 @@ def at_k(
     return row | {"ratio": row["tau"] / row["seed_tau"] if row["seed_tau"] > _LEAST else math.nan}
 
 
-def of_means(
-    paired: Paired, top_percent: Sequence[float] = TOP_PERCENT, *, by: Selection = "benchmark"
-) -> pd.DataFrame:
+def of_means(paired: Paired, top_percent: Sequence[float] = TOP_PERCENT) -> pd.DataFrame:
     """Return the agreement of means over seeds, as papers report it; more seeds raise it.
 
     Returns:
@@ -293,13 +286,14 @@ def of_means(
     from scipy import stats  # seconds to load
 
     if paired.third is not None:
-        return _at_each_top(of_means, paired, top_percent)
+        return _at_each_top(of_means, paired, paired.third, top_percent)
     first, second = paired.before.means, paired.after.means
-    taus, taken = tau_curves(first[None], second[None], top_percent, by=by)
+    taus, taken = tau_curves(first[None], second[None], top_percent)
     rows = []
     for percent, tau, size in zip(top_percent, taus[0], taken[0], strict=True):
         row = {"top_percent": percent, "means_tau": tau, "spearman": np.nan, "weighted_tau": np.nan}
-        x, y = (values[top_mask(first, second, percent, by)] for values in (first, second))
+        best = top_mask(first, percent)
+        x, y = first[best], second[best]
         if size >= MIN_CELLS and min(np.ptp(x), np.ptp(y)) >= TIE_WIDTH:
             row["spearman"] = float(stats.spearmanr(x, y).statistic)
             row["weighted_tau"] = float(stats.weightedtau(x, y).statistic)
@@ -307,12 +301,7 @@ def of_means(
     return pd.DataFrame(rows)
 
 
-def seed_jackknife(
-    paired: Paired,
-    top_percent: Sequence[float] = TOP_PERCENT,
-    *,
-    by: Selection = "benchmark",
-) -> pd.DataFrame:
+def seed_jackknife(paired: Paired, top_percent: Sequence[float] = TOP_PERCENT) -> pd.DataFrame:
     """Return `drop` with a jackknife over seeds: each seed is omitted once.
 
     Returns:
@@ -321,16 +310,16 @@ def seed_jackknife(
         and `p_value` are NaN if a table has fewer than three seeds.
     """
     if paired.third is not None:
-        return _at_each_top(seed_jackknife, paired, top_percent)
+        return _at_each_top(seed_jackknife, paired, paired.third, top_percent)
     whole = paired.whole
     first, second = whole.before, whole.after
     cells = np.arange(len(whole))[None]
     names = (first.seeds, second.seeds)
-    value = between_seeds(first.runs, second.runs, cells, top_percent, by=by, seeds=names).drop[0]
+    value = between_seeds(first.runs, second.runs, cells, top_percent, seeds=names).drop[0]
     k = min(len(first.seeds), len(second.seeds))
     variance = np.full(len(value), np.nan)
     if k >= 3:
-        variance = _jackknife_variance(whole, cells, top_percent, by)
+        variance = _jackknife_variance(whole, cells, top_percent)
     error = np.sqrt(variance)
     half = (student_reach(k - 1) if k > 1 else math.nan) * error
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -339,9 +328,7 @@ def seed_jackknife(
     return pd.DataFrame({"top_percent": list(top_percent), **columns, "p_value": p_value})
 
 
-def _jackknife_variance(
-    whole: Paired, cells: Ints, top_percent: Sequence[float], by: Selection
-) -> Floats:
+def _jackknife_variance(whole: Paired, cells: Ints, top_percent: Sequence[float]) -> Floats:
     """Return the variance [K] of the drop of complete tables by a jackknife over seeds."""
     tables = (whole.before, whole.after)
     columns, taus = [], []
@@ -350,7 +337,7 @@ def _jackknife_variance(
         mine = np.broadcast_to(tables[a].seeds, first.shape)
         its = np.broadcast_to(tables[b].seeds, second.shape)
         pairs = list(_run_pairs(first, second, mine, its, same=a == b))
-        curves = resampled_curves([(x, y) for _, x, y in pairs], cells, top_percent, by=by)
+        curves = resampled_curves([(x, y) for _, x, y in pairs], cells, top_percent)
         columns.append(np.array([places for places, _, _ in pairs]))
         taus.append(np.array([tau[0] for tau, _ in curves]))
     variance = np.zeros(len(top_percent))
@@ -370,24 +357,22 @@ def _jackknife_variance(
     return variance
 
 
-def top_masks(
-    paired: Paired, top_percent: Sequence[float], by: Selection = "benchmark"
-) -> list[NDArray[np.bool_]]:
-    """Return a mask of the top K % for each K: by the third table if given, else by means."""
-    if paired.third is None:
-        rankings = paired.before.centred_means, paired.after.centred_means
-        return [top_mask(*rankings, percent, by) for percent in top_percent]
-    return [top_mask(paired.third, paired.third, percent) for percent in top_percent]
+def top_masks(third: Floats, top_percent: Sequence[float]) -> list[NDArray[np.bool_]]:
+    """Return a mask of the top K % by the third table [cells], for each K."""
+    return [top_mask(third, percent) for percent in top_percent]
 
 
 def _at_each_top(
     function: Callable[[Paired, Sequence[float]], pd.DataFrame],
     paired: Paired,
+    third: Floats,
     top_percent: Sequence[float],
 ) -> pd.DataFrame:
     """Apply a function of a pair to the top K % by the third table; return a row per K."""
-    parts = [paired.take(rows) for rows in top_masks(paired, top_percent)]
-    frames = [function(replace(part, third=None), (100.0,)) for part in parts]
+    frames = []
+    for rows in top_masks(third, top_percent):
+        part = replace(paired.take(rows), third=None)
+        frames.append(function(part, (100.0,)))
     return pd.concat(frames, ignore_index=True).assign(top_percent=list(top_percent))
 
 

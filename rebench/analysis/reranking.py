@@ -7,13 +7,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal, TypeAlias, get_args
+from typing import Final, Literal, TypeAlias
 
 import numpy as np
 import pandas as pd
 from scipy import special
 
-from rebench.analysis.choices import TOP_PERCENT, Selection
+from rebench.analysis.choices import TOP_PERCENT
 from rebench.analysis.common_scale import FEW_CELLS
 from rebench.analysis.concordance import MIN_CELLS, refuse_small_top
 from rebench.analysis.curve import rank_curve
@@ -55,8 +55,8 @@ class Reranking(Drawable):
     """Split of the accuracies, or two splits joined by " against "."""
     paired: Paired
     contrast: Contrast
-    by: Selection | str
-    """Table that selects the top K %: one of the two, or the name of a third table."""
+    by: str | None
+    """Name of the third table that selects the top K %; None if the baseline selects them."""
     by_k: pd.DataFrame
     """One row per K: `top_percent`, `n_cells`, `tau`, `seed_tau` and `drop` with `_low` and `_high`
     (95 %), `ratio` (corrected tau), `drop_error` (standard error), and `p_value` (at this K) and
@@ -81,7 +81,7 @@ class Reranking(Drawable):
     def _with_means(self) -> pd.DataFrame:
         """Return one row per K: `rank_curve` and `of_means`."""
         top = self.by_k["top_percent"].tolist()
-        return self.by_k.merge(of_means(self.paired, top, by=_own(self.by)), on="top_percent")
+        return self.by_k.merge(of_means(self.paired, top), on="top_percent")
 
     @property
     def p_value(self) -> float:
@@ -111,8 +111,7 @@ class Reranking(Drawable):
     @property
     def chooser(self) -> str:
         """Return the name of the table that selects the top K %."""
-        known = {"benchmark": self.before.name, "retrained": self.after.name}
-        return known.get(self.by, "either table" if self.by == "either" else self.by)
+        return self.before.name if self.by is None else self.by
 
     @property
     def measured(self) -> str:
@@ -197,7 +196,7 @@ class Reranking(Drawable):
         They are NaN if a table has fewer than three seeds.
         """
         top = self.by_k["top_percent"].tolist()
-        return seed_jackknife(self.paired, top, by=_own(self.by))
+        return seed_jackknife(self.paired, top)
 
     def frame(self) -> pd.DataFrame:
         """Return one row per K: the columns of `by_k`, and the agreement of means over seeds.
@@ -342,7 +341,7 @@ def rerank(
     dataset: str,
     split: str = "ori-test",
     top_percent: Sequence[float] = TOP_PERCENT,
-    by: Selection | str = "benchmark",
+    by: str | None = None,
     draws: int = 1000,
     contrast: Contrast = "recipe",
     rng: Rng = None,
@@ -354,12 +353,12 @@ def rerank(
         dataset: name of the data set, for texts only.
         split: name of the split, for texts only.
         top_percent: the values of K.
-        by: table that selects the top K %, or the name of the third table of the pair.
+        by: name of the third table of the pair, if it has one.
         draws: bootstrap draws, and permutations for the p-values; see `compare`.
         contrast: the aspect in which the tables differ, for texts only.
         rng: source of all random draws.
     """
-    curve, notes = rank_curve(paired, top_percent, by=_own(by), draws=draws, rng=rng)
+    curve, notes = rank_curve(paired, top_percent, draws=draws, rng=rng)
     if curve["n_cells"].max() < MIN_CELLS:
         refuse_small_top(len(paired), top_percent)
     return Reranking(
@@ -371,14 +370,6 @@ def rerank(
         by_k=curve,
         notes=(*paired.notes, *notes),
     )
-
-
-def _own(by: Selection | str) -> Selection:
-    """Return `by` if it means one of the two tables.
-
-    If a third table selects the cells, return `benchmark`, which then has no effect.
-    """
-    return by if by in get_args(Selection) else "benchmark"  # type: ignore[return-value]  # tested
 
 
 def _numbers(row: pd.Series[float], p_text: str = "") -> str:

@@ -6,11 +6,11 @@ import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, get_args
+from typing import Final
 
 import pandas as pd
 
-from rebench.analysis.choices import Choices, Selection
+from rebench.analysis.choices import Choices
 from rebench.analysis.comparing import third_table
 from rebench.analysis.p_values import holm
 from rebench.analysis.paired import Accuracies, Paired, read_accuracies, usual_split_of
@@ -71,11 +71,10 @@ def study(
         if against in (None, BENCHMARK)
         else label_of(against, [*labels, *published_name], str(name)),
     )
-    known_sides = get_args(Selection)
 
     @functools.cache
     def chooser(dataset: str) -> Accuracies | None:
-        return None if wanted.by in known_sides else third_table(wanted.by, dataset)
+        return None if wanted.by is None else third_table(wanted.by, dataset)
 
     notes: list[str] = []
     rerankings: list[Reranking] = []

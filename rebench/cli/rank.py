@@ -6,11 +6,11 @@ import contextlib
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias, cast, get_args
+from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
 
 import typer
 
-from rebench.analysis.choices import TOP_PERCENT, Choices, Selection
+from rebench.analysis.choices import TOP_PERCENT, Choices
 from rebench.cli import options
 from rebench.cli.output import frame_rows, print_rows, progress, say
 from rebench.cli.reliability import of_one_data_set, print_reliability, print_values
@@ -53,14 +53,13 @@ def choices(
         typer.Option(help="Values of K, comma-separated: only the K % best cells are compared."),
     ] = _ALL_TOP,
     by: Annotated[
-        str,
+        str | None,
         typer.Option(
-            help="Ranking that selects the K % best cells in a comparison `A against B`, such as "
-            "`topology against nb201`. benchmark: the ranking of B, a recipe or a published table. "
-            "retrained: the ranking of A. either: cells in the top K % of A or of B. Any other "
-            "value is the name of a third table."
+            metavar="NAME",
+            help="Name of a third table that selects the K % best cells. Default: in a comparison "
+            "`A against B`, such as `topology against nb201`, the ranking of B.",
         ),
-    ] = "benchmark",
+    ] = None,
     draws: options.Draws = 1000,
     seed: options.Seed = 0,
 ) -> Choices:
@@ -322,12 +321,14 @@ def _study(table: str, chosen: Choices) -> Study:
 
 def _check_across(second: str | None, chosen: Choices, output: Format) -> None:
     """Refuse a second table and options that --across cannot use."""
-    sides = get_args(Selection)
     for wrong, message in (
         (second, "--across compares the contents of one table: leave the second out"),
         (chosen.against, "--across compares all with all: leave --against out"),
         (output in ("latex", "md"), f"--across prints table, csv or json, got --format {output}"),
-        (chosen.by not in sides, f"with --across, --by takes {', '.join(sides)}, got {chosen.by}"),
+        (
+            chosen.by,
+            "with --across, the first of each two rankings selects the best cells: leave --by out",
+        ),
     ):
         if wrong:
             raise InputError(message)
@@ -345,7 +346,6 @@ def _print_matrices(
     from rebench.analysis.matrix import read_rankings, tau_matrix
     from rebench.tables.opening import read_rows, table_label
 
-    side = cast("Selection", chosen.by)
     tables, notes = read_rankings(
         read_rows(table),
         across,
@@ -368,7 +368,7 @@ def _print_matrices(
     percents = (max(asked),) if tuple(asked) == TOP_PERCENT else asked
     page: list[dict[str, object]] = []
     for number, (shared, rankings) in enumerate(tables.items()):
-        taus, said = tau_matrix(rankings, asked, by=side, draws=chosen.draws, seed=chosen.seed)
+        taus, said = tau_matrix(rankings, asked, draws=chosen.draws, seed=chosen.seed)
         notes += said
         known = taus.dropna(subset=["tau"])
         whole = known[known["top_percent"] == max(asked)]

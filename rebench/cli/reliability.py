@@ -51,7 +51,7 @@ def print_reliability(table: str, chosen: Choices, output: str, figure: Path | N
         return False
     [opened] = tables.values()
     for option, given in (
-        (f"--by {chosen.by}", chosen.by != "benchmark"),
+        (f"--by {chosen.by}", chosen.by is not None),
         ("--figure", figure is not None),
         (f"--format {output}", output in ("latex", "md")),
     ):

@@ -232,8 +232,8 @@ def _power(sweep: SweepSpec, expansion: Expansion, drop: float, like: str | None
         frames.append(frame)
     if len(sweep.seeds) < FEWEST_SEEDS:
         warn(
-            f"train {FEWEST_SEEDS} seeds: with fewer, `rebench rank` detects only large drops if "
-            "the effect of a seed differs between cells, which is not simulated here"
+            f"train {FEWEST_SEEDS} seeds: with fewer, `rebench rank` cannot test whether the "
+            "effect of a seed differs between cells"
         )
     return pd.concat(frames, ignore_index=True).round(2).assign(**{"noise of": f"{like}, {key}"})
 

@@ -248,11 +248,8 @@ def test_unequal_noise_is_said_from_half_as_much_again(ratio, said):
     [
         (3, 60, 0.15, 1 / 200),  # the smallest p of 199 permutations
         (3, 60, 0.05, 0.515),
-        (2, 60, 0.3, 1 / 200),
-        (2, 60, 0.15, 0.085),
-        (2, 4000, 0.05, 1.0),  # significant, but too small to matter
-        (2, 4000, 0.08, 1 / 200),
-        (1, 60, 0.3, 1.0),  # one seed: unknown
+        (2, 60, 0.3, 1.0),  # fewer than three seeds: unknown
+        (1, 60, 0.3, 1.0),
     ],
 )
 def test_effect_of_a_seed_on_single_cells_is_tested_by_permutations(seeds, n, strength, p_value):
@@ -264,14 +261,6 @@ def test_effect_of_a_seed_on_single_cells_is_tested_by_permutations(seeds, n, st
         *(true + feature * own + rng.normal(0, 0.3, (n, seeds)) for own in effects)
     )
     assert _favoured(paired, np.random.default_rng(1)) == pytest.approx(p_value)
-
-
-@pytest.mark.parametrize(("n", "seeds", "said"), [(49, 2, True), (50, 2, False), (49, 3, False)])
-def test_two_seeds_of_few_cells_are_said_not_to_be_checked(n, seeds, said):
-    rng = np.random.default_rng(1)
-    paired = Paired.of_values(*two_tables(n, (seeds, seeds), rng))
-    _, notes = rank_curve(paired, (100,), draws=19, rng=rng)
-    assert any(f"with two seeds and {n} cells it cannot" in note for note in notes) is said
 
 
 @pytest.mark.parametrize(("n", "said"), [(49, True), (50, False)])

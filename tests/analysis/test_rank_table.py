@@ -84,9 +84,8 @@ def test_summary_names_the_rankings_that_differ():
         "K: the top K % of the cells by benchmark. p: adjusted for all K and 3 comparisons (Holm). "
         "No tau at K = 10, 5, 1: fewer than 10 cells, or all tied."
     )
-    other = [replace(own, by="retrained", contrast="pipeline") for own in found]
-    assert legend(other).startswith("K: the top K % of the cells by the recipe. ")
-    assert legend(other[:1]).startswith(f"K: the top K % of the cells by {name}. ")
+    other = [replace(own, by="other", contrast="pipeline") for own in found]
+    assert legend(other).startswith("K: the top K % of the cells by other. ")
     assert "The code that trained the networks differs, too." in legend(other)
 
 

@@ -32,8 +32,7 @@ def _rng(seed=0):
 def rank_agreement(a, b, *arguments, **options):
     """Return `agreement` and `of_means` of two rankings with one value per cell."""
     paired = Paired.of_values(a, b)
-    by = {"by": options["by"]} if "by" in options else {}
-    means = of_means(paired, *arguments[:1], **by)
+    means = of_means(paired, *arguments[:1])
     return agreement(paired, *arguments, **options).merge(means, on="top_percent")
 
 
@@ -52,15 +51,12 @@ def test_published_means_have_the_known_tau_between_cifar10_and_cifar100():
     assert stats.kendalltau(*by_row).statistic == pytest.approx(0.88168, abs=5e-6)
 
 
-@pytest.mark.parametrize("by", ["benchmark", "retrained", "either"])
-def test_curve_is_a_direct_computation_at_every_k(by):
+def test_curve_is_a_direct_computation_at_every_k():
     a, b = final_accuracy("cifar10"), final_accuracy("cifar100")
-    result = rank_agreement(a, b, by=by, draws=0, rng=_rng())
+    result = rank_agreement(a, b, draws=0, rng=_rng())
     for row in result.itertuples():
         size = -(-len(a) * row.top_percent // 100)
-        in_a = a >= np.sort(a)[-int(size)]
-        in_b = b >= np.sort(b)[-int(size)]
-        kept = {"benchmark": in_a, "retrained": in_b, "either": in_a | in_b}[by]
+        kept = a >= np.sort(a)[-int(size)]
         assert row.n_cells == kept.sum()
         assert row.tau == pytest.approx(stats.kendalltau(a[kept], b[kept]).statistic, abs=1e-12)
         assert row.spearman == pytest.approx(stats.spearmanr(a[kept], b[kept]).statistic)
@@ -99,9 +95,9 @@ def test_top_percent_rounds_up_and_keeps_exact_fractions():
     assert top_sizes(10, [70, 1, 100]) == [7, 1, 10]  # 70 * 10 / 100 must not become 7.0000001
     assert top_sizes(15_625, [1]) == [157]
     values = np.array([3.0, 1.0, 3.0, 2.0])
-    assert top_mask(values, -values, 25).tolist() == [True, False, True, False]
+    assert top_mask(values, 25).tolist() == [True, False, True, False]
     close = np.array([1.0, 1.0 - 0.4e-6, 1.0 - 0.6e-6, 0.0])  # ties are closer than half a width
-    assert top_mask(close, close, 25).tolist() == [True, True, False, False]
+    assert top_mask(close, 25).tolist() == [True, True, False, False]
 
 
 @pytest.mark.parametrize(
@@ -111,7 +107,6 @@ def test_top_percent_rounds_up_and_keeps_exact_fractions():
         (lambda: rank_agreement([1.0, 2], [1.0, 2], (0,), rng=_rng()), r"in \(0, 100\], got 0"),
         (lambda: rank_agreement([1.0, np.nan], [1.0, 2], rng=_rng()), "1 cells have no finite"),
         (lambda: rank_agreement([], [], rng=_rng()), "got shape"),
-        (lambda: rank_agreement([1.0, 2], [1.0, 2], by="x", rng=_rng()), "by must be one of"),
         (lambda: rank_agreement([[[1.0]]], [1.0], rng=_rng()), "got shape"),
     ],
 )
@@ -129,7 +124,7 @@ def test_bootstrap_intervals_cover_the_true_tau():
     """
     rho = 0.8
     many = _rng(1).multivariate_normal([0, 0], [[1, rho], [rho, 1]], size=20_000)
-    upper = many[top_mask(*many.T, 50)]
+    upper = many[top_mask(many[:, 0], 50)]
     truth = np.array([2 / np.pi * np.arcsin(rho), stats.kendalltau(*upper.T).statistic])
     covered = np.zeros(2)
     for seed in range(300):
@@ -141,17 +136,16 @@ def test_bootstrap_intervals_cover_the_true_tau():
     assert (covered / 300 > 0.90).all(), covered / 300
 
 
-@pytest.mark.parametrize("by", ["benchmark", "retrained", "either"])
 @pytest.mark.parametrize("names", [None, ((1, 2, 3), (3, 4))])
-def test_agreement_between_seeds_is_scipys_run_by_run(by, names):
+def test_agreement_between_seeds_is_scipys_run_by_run(names):
     rng = _rng(4)
     a, b = two_tables(40, (3, 3) if names is None else (3, 2), rng)
-    found = between_seeds(a, b, np.arange(40)[None], (100, 50), by=by, seeds=names)
+    found = between_seeds(a, b, np.arange(40)[None], (100, 50), seeds=names)
     mine, its = names or (range(3), range(3))
     for column, percent in enumerate((100, 50)):
 
         def tau(x, y, percent=percent):
-            kept = top_mask(x, y, percent, by)
+            kept = top_mask(x, percent)
             return stats.kendalltau(x[kept], y[kept]).statistic
 
         crossed = [

@@ -135,14 +135,14 @@ def test_verdict_without_a_difference_names_the_drop_that_half_of_such_studies_m
     least = float(np.median([float(drop) for drop in named]))
     known, _ = _pair(200, (3, 3), 0.0, noise=1.5)
     found = power(known, least, cells=[n], seeds=[seeds], tested=top, rng=0)
-    assert 0.2 < found["power"].item() < 0.65
+    assert 0.2 < found["power"].item() < 0.7
 
 
 def test_interval_of_the_drop_contains_possible_values_only():
-    """Tau is at least -1; with two seeds of which each favours cells, nothing can be detected."""
+    """Tau is at least -1; with three seeds of which each favours cells, nothing can be detected."""
     rng = np.random.default_rng(3)
-    before, after = _pair(16, (2, 2), 0.0, seed=1, noise=1.0)
-    favoured = rng.normal(0, 6, (16, 1)) * np.array([1, -1])
+    before, after = _pair(16, (3, 3), 0.0, seed=1, noise=1.0)
+    favoured = rng.normal(0, 6, (16, 1)) * np.array([1, 0, -1])
     tables = [replace(own, runs=own.runs + favoured) for own in (before, after)]
     found = _rerank(tables, top_percent=[100])
     row = found.by_k.iloc[0]
@@ -240,7 +240,7 @@ def test_compare_takes_names_tables_and_rows_alike():
     assert "<table" in by_name._repr_html_()
 
 
-@pytest.mark.parametrize("by", ["benchmark", "retrained", "either", "mini@topology-lr"])
+@pytest.mark.parametrize("by", [None, "mini@topology-lr"])
 def test_the_jackknife_is_of_the_drops_of_the_comparison(by):
     """The table that selects the top K % is the same."""
     options = {"draws": 0, "top_percent": (100, 50)}
@@ -356,7 +356,7 @@ def test_what_the_data_show_against_the_test_is_said():
     fewer = replace(before, seeds=before.seeds[:2], runs=before.runs[:, :2])
     found = _rerank((fewer, replace(after, runs=favoured)))
     assert np.isfinite(found.p_value)
-    assert any("train three seeds of each table" in note for note in found.notes)
+    assert not any("effect of a seed" in note for note in found.notes)
     assert _rerank((before, after)).notes == ()
 
 
@@ -541,16 +541,3 @@ def test_runs_that_collapse_in_one_table_are_left_out_and_counted():
     gone = replace(after, runs=np.where(runs < after.runs, np.nan, runs))
     expected = agreement(Paired.of(before, gone), draws=0)
     assert found.drop[0] == pytest.approx(expected["drop"].iloc[0])
-
-
-def test_two_seeds_that_favour_the_same_cells_in_both_tables_widen_what_is_said():
-    rng = np.random.default_rng(7)
-    true, feature = rng.normal(90, 2, (200, 1)), rng.normal(0, 0.3, (200, 1))
-    tables = [
-        _accuracies(name, true + feature * effect + rng.normal(0, 0.3, (200, 2)))
-        for name, effect in (("one", np.array([1.0, -1.0])), ("other", np.array([2.0, 0.5])))
-    ]
-    found = _rerank(tables)
-    assert any("as if all noise were of this kind" in note for note in found.notes)
-    assert found.drop[1] < 0 < found.drop[2]
-    assert found.p_value > 0.05

@@ -69,7 +69,7 @@ def test_a_pair_has_the_same_figures_alone_among_others_and_in_a_matrix():
     alone = compare(*(run[run["recipe"] == name] for name in ("nb201", "topology")), draws=49)
     pd.testing.assert_frame_equal(whole.by_k, alone.by_k)
     [rankings] = read_rankings(run, "recipes")[0].values()
-    pairs, _ = tau_matrix(rankings, alone.by_k["top_percent"], by="benchmark", draws=49)
+    pairs, _ = tau_matrix(rankings, alone.by_k["top_percent"], draws=49)
     found = pairs[(pairs["first"] == "nb201") & (pairs["second"] == "topology")]
     for name in ("tau", "seed_tau", "drop_low", "drop_high", "p_family"):
         assert found[name].tolist() == pytest.approx(alone.by_k[name].tolist(), nan_ok=True)
@@ -94,7 +94,7 @@ def test_against_takes_one_side_alone(folder):
 
 
 def test_draws_seed_and_levels_have_the_same_defaults_everywhere():
-    usual = {"draws": 1000, "seed": 0, "top_percent": TOP_PERCENT, "by": "benchmark", "split": None}
+    usual = {"draws": 1000, "seed": 0, "top_percent": TOP_PERCENT, "by": None, "split": None}
     for function in (compare, reliability, rerank, agreement, rank_curve, Choices):
         given = inspect.signature(function).parameters
         shared = {name: given[name].default for name in usual if name in given}
@@ -102,7 +102,7 @@ def test_draws_seed_and_levels_have_the_same_defaults_everywhere():
         assert shared == {name: value for name, value in usual.items() if name in shared}
         assert {"draws", "top_percent"} <= {*shared}
     given = inspect.signature(tau_matrix).parameters.values()
-    assert [one.default for one in given][1:] == [(100.0,), "either", 1000, 0]
+    assert [one.default for one in given][1:] == [(100.0,), 1000, 0]
     assert TOP_PERCENT == (100, 90, 80, 70, 60, 50, 40, 30, 20, 10, 5, 1)
 
 

@@ -108,7 +108,7 @@ def test_page_is_made_again_by_a_command_with_every_choice(tmp_path: Path):
     assert isinstance(said, Text)
     assert command == Code(
         f"rebench report {tmp_path} --dataset d --recipe a --recipe 'b c' --split ori-test "
-        "--epochs 12 --by benchmark --draws 20 --seed 0 --top 100,12.5"
+        "--epochs 12 --draws 20 --seed 0 --top 100,12.5"
     )
     (tmp_path / "spec.json").write_text('{"b":[1],"a":2}')
     *_, sweep = reproduce(_study(run_table(4), run=tmp_path))

@@ -96,7 +96,7 @@ def test_the_command_on_the_page_makes_the_page_again(folder, tmp_path, capsys):
         against="benchmark",
         epochs=200,
         top_percent=(100, 50),
-        by="either",
+        by="nb201",
         draws=20,
         seed=3,
     )
