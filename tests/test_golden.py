@@ -16,7 +16,13 @@ from support import run_here
 
 FOLDER = Path(__file__).parent / "golden"
 COMMANDS = (FOLDER / "commands.txt").read_text().splitlines()
-ENVIRONMENT = {"COLUMNS": "100", "TERM": "dumb", "NO_COLOR": "1", "MPLBACKEND": "Agg"}
+ENVIRONMENT = {
+    "HOME": "/home/user",
+    "COLUMNS": "100",
+    "TERM": "dumb",
+    "NO_COLOR": "1",
+    "MPLBACKEND": "Agg",
+}
 
 
 def answer(command: str) -> str:
