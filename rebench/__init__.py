@@ -38,7 +38,7 @@ _HOMES: Final = {
     "network": ("rebench.train", "network"),
     "open": ("rebench.tables", "open_any"),
     "plan": ("rebench.modules", "plan"),
-    "space": ("rebench.cell_space", "space"),
+    "space": ("rebench.spaces.statistics", "space"),
     "status": ("rebench.launch.status", "status"),
     "submit": ("rebench.launch.submit", "submit"),
 }

@@ -12,13 +12,13 @@ from . import search as search
 from . import tables as tables
 from . import train as train
 from .analysis import compare
-from .cell_space import space
 from .launch.status import status
 from .launch.submit import submit
 from .modules import plan
 from .nats import ReBench
 from .recipes import learning_rate as lr
 from .runs import Trial
+from .spaces.statistics import space
 from .tables import Table
 from .tables import open_any as open  # noqa: A004 - read as rebench.open
 from .tables.collecting import collect

@@ -25,7 +25,7 @@ __all__ = ["ExtensionKind", "announced", "entries", "import_modules"]
 
 _log = logging.getLogger("rebench.extensions")
 
-ExtensionKind: TypeAlias = Literal["recipes", "algorithms", "datasets"]
+ExtensionKind: TypeAlias = Literal["recipes", "algorithms", "datasets", "spaces"]
 
 
 def entries(module: str, name: str) -> dict[str, Any]:

@@ -7,6 +7,8 @@ import re
 from numbers import Real
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from cells.errors import shown
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -16,6 +18,7 @@ __all__ = [
     "number",
     "printable",
     "probability",
+    "shown",
     "signed",
     "span",
     "without_formulas",

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from cells import SPACE_SIZE
 from cells.table import Space, compile_space
 from rebench.data import BENCHMARK, data_spec
+from rebench.spaces.nb201 import cost_model
 from rebench.tables import open_table
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def _dataset_parts(
 
     images, trial_split = BENCHMARK[dataset]
     spec = data_spec(images)
-    sizes, costs = spec.part_sizes(trial_split), spec.cost_model()
+    sizes, costs = spec.part_sizes(trial_split), cost_model(spec)
     expected = _expected_accuracy(space, images, epochs, seed)
     if dataset == "cifar10-valid":  # half the training images
         expected = expected - np.minimum(4.0, (100 - expected) * 0.45)

@@ -15,6 +15,7 @@ from nats_bench import ArchResults, ResultsCount, pickle_save
 
 from cells import Cell, all_cells
 from rebench.data import data_spec
+from rebench.spaces.nb201 import cost_model
 
 CLASSES = {"cifar10-valid": 10, "cifar10": 10, "cifar100": 100, "ImageNet16-120": 120}
 EVALUATED = {
@@ -52,7 +53,7 @@ def make_results(index: int, *, weights: Any = None) -> dict[str, Any]:
 def _trial(
     draw: np.random.Generator, index: int, dataset: str, epochs: int, seed: int
 ) -> ResultsCount:
-    known = data_spec(dataset.removesuffix("-valid")).cost_model().of(Cell.from_index(index))
+    known = cost_model(data_spec(dataset.removesuffix("-valid"))).of(Cell.from_index(index))
     legacy = 0.5 if index % 7 == 2 and (seed, epochs) == (777, 200) else 0.0
     config = {
         "channel": 16, "num_cells": 5, "arch_str": str(Cell.from_index(index)),

@@ -11,6 +11,7 @@ from scipy import stats
 from cells.table import compile_space
 from rebench.data import data_spec
 from rebench.search import Fidelity, SearchSpace, SearchTable
+from rebench.spaces.nb201 import cost_model
 
 
 def smooth_table(
@@ -69,7 +70,7 @@ def calibrated_table(dataset: str, seed: int = 0) -> SearchTable:
     noise = 1 - rho**2
     shown = rho * score + np.sqrt(0.7 * noise) * generator.normal(size=len(final))
     seeds = [shown + np.sqrt(0.3 * noise) * generator.normal(size=len(final)) for _ in range(2)]
-    flops = data_spec(dataset).cost_model().flops(compile_space().ops).astype(float)
+    flops = cost_model(data_spec(dataset)).flops(compile_space().ops).astype(float)
     first, other = _SECONDS[dataset]
     seconds = first + (other - first) * (flops - flops[0]) / (flops[11] - flops[0])
     long = final[:, None] - 2.5 + generator.normal(0, 0.25, (len(final), 3))

@@ -48,6 +48,7 @@ from rebench.nats import ReBench
 from rebench.search import Budget, Query, SearchTable, register, replay, search_table
 from rebench.search.evolution import RegularisedEvolution
 from rebench.search.multifidelity import Bohb
+from rebench.spaces.nb201 import cost_model
 from rebench.tables import Table, open_table
 from rebench.tables.layout import CurveArrays, FrameSource, Key
 from scripts.bench.results_file import CHECKS, kept, publish, shared_data
@@ -156,7 +157,7 @@ def _seconds(frame: pd.DataFrame) -> Floats:
 
 
 def _billed_seconds() -> Floats:
-    flops = data_spec("cifar10").cost_model().flops(compile_space().ops).astype(np.float64)
+    flops = cost_model(data_spec("cifar10")).flops(compile_space().ops).astype(np.float64)
     (first, at_first), (other, at_other) = BILLED.items()
     slope = (at_other - at_first) / (flops[other] - flops[first])
     return np.asarray(at_first + slope * (flops - flops[first]))

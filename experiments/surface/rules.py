@@ -25,6 +25,7 @@ from experiments.surface.grid import (
 from rebench.analysis.concordance import Floats, Ints
 from rebench.data import data_spec
 from rebench.errors import InputError
+from rebench.spaces.nb201 import cost_model
 
 __all__ = ["fit_rates", "graph_statistics", "regret_curve", "rule_regrets"]
 
@@ -112,7 +113,7 @@ def graph_statistics(cells: Ints) -> pd.DataFrame:
             "n_paths": paths,
             "mean_depth": mean_depth,
             "log2_multiplier": np.log2(space.lr_multiplier[cells]),
-            "log2_flops": np.log2(data_spec("cifar10").cost_model().flops(space.ops[cells])),
+            "log2_flops": np.log2(cost_model(data_spec("cifar10")).flops(space.ops[cells])),
             "live_edges": space.live_edges[cells].sum(axis=1),
         }
     )

@@ -27,10 +27,10 @@ def show(cell: options.CellName, as_json: options.AsJson = False) -> None:
     Example: rebench cells show 1696
     """
     from cells import Cell
-    from rebench import cell_space
+    from rebench.spaces import statistics
 
     chosen = Cell.find(cell)
-    facts = cell_space.cell_facts(chosen)
+    facts = statistics.cell_facts(chosen)
     if as_json:
         print_json(facts)
         return
@@ -66,12 +66,12 @@ def export(
 
     Example: rebench cells export --out cells.csv
     """
-    from rebench import cell_space
+    from rebench.spaces import statistics
 
     if out.suffix not in (".parquet", ".csv"):
         raise InputError(f"--out must end in .parquet or .csv, got {out.name!r}")
     options.refuse_existing(out, force)
-    table = cell_space.space()
+    table = statistics.space()
     out.parent.mkdir(parents=True, exist_ok=True)
     if out.suffix == ".csv":
         table.to_csv(out, index=False)

@@ -65,7 +65,7 @@ def query(
 
     Example: rebench query mini 1696
     """
-    from rebench.tables import cell_index, open_table
+    from rebench.tables import open_table
     from rebench.tables.cell_comparison import compare_cell
     from rebench.tables.opening import open_recipes, read_rows
 
@@ -83,25 +83,26 @@ def query(
         raise InputError(f"name a table too, such as `rebench query nb201 {table}`")
     if cell is None:
         raise InputError("name a CELL (an index, a code or an architecture string) or give --sql")
-    index = cell_index(cell)
     by_recipe: Mapping[str | None, Table] = (
         {recipe: open_table(table, recipe=recipe)} if recipe else open_recipes(table)
     )
     opened = next(iter(by_recipe.values()))
-    index = _trained(index, list(by_recipe.values()))
+    index = _trained(opened.space.find(cell), list(by_recipe.values()))
+    title = opened.space.title(index)
     if everything:
         rows = [row for label, each in by_recipe.items() for row in _groups(each, index, label)]
         if not rows:
-            raise MissingDataError(f"{opened.name} has no accuracy of cell {index}")
-        print_rows(rows, as_json=as_json, title=f"cell {index} in {opened.name}")
+            raise MissingDataError(f"{opened.name} has no accuracy of {title}")
+        print_rows(rows, as_json=as_json, title=f"{title} in {opened.name}")
         return
     key = opened.usual_key(dataset, split, epochs)
-    title = f"cell {index}, {key.dataset} {key.split}, {key.epochs} epochs"
+    title = f"{title}, {key.dataset} {key.split}, {key.epochs} epochs"
     benchmark = open_table(published) if published is not None else None
     source = context.get_parameter_source("published")
     implied = source is not None and source.name == "ENVIRONMENT"
     if benchmark is not None and implied and not benchmark.holds(index, *key):
-        warn(f"{benchmark.name} (REBENCH_BENCHMARK) has no cell {index} for {key}: not compared")
+        lacking = opened.space.title(index)
+        warn(f"{benchmark.name} (REBENCH_BENCHMARK) has no {lacking} for {key}: not compared")
         benchmark = None
     named = [(_label(str(published), benchmark), benchmark)] if benchmark else []
     if len(by_recipe) > 1:

@@ -13,7 +13,6 @@ from rebench.cli.groups import App
 from rebench.cli.output import print_facts, print_json, print_rows, say, span
 
 if TYPE_CHECKING:
-    from cells import Cell
     from rebench.nets import LayeredNet
     from rebench.recipes import HyperParameters, Recipe
 
@@ -66,13 +65,13 @@ def show(
 
     Example: rebench recipe show topology 1696 --set skeleton.channels=16
     """
-    from cells import Cell
     from rebench.data import data_spec
     from rebench.nets import TinyNet
     from rebench.recipes import parse_recipe
     from rebench.recipes.init import init_rate_factor
+    from rebench.spaces import NB201
 
-    rule, chosen = parse_recipe(recipe), Cell.find(cell)
+    rule, chosen = parse_recipe(recipe), NB201.item_of(cell)
     sweep = options.sweep_of(assignments)
     values = rule.hyperparameters(chosen)
     net = TinyNet(
@@ -109,7 +108,7 @@ def show(
 
 
 def _completed(
-    rule: Recipe, net: LayeredNet, cell: Cell, dataset: str, batch_size: int, seed: int
+    rule: Recipe, net: LayeredNet, cell: Any, dataset: str, batch_size: int, seed: int
 ) -> tuple[HyperParameters, str]:
     """Return the hyperparameters after `measure`, and a line that describes its input."""
     import torch
@@ -144,7 +143,7 @@ def _kinds(layers: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _layer_rows(
-    rule: Recipe, net: LayeredNet, cell: Cell, values: HyperParameters
+    rule: Recipe, net: LayeredNet, cell: Any, values: HyperParameters
 ) -> list[dict[str, Any]]:
     inits = rule.layer_inits(net, cell)
     return [

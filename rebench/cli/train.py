@@ -61,6 +61,7 @@ def train(
         ),
     ] = None,
     data_root: options.DataRoot = None,
+    space: Annotated[str, typer.Option(help="Search space of the cell.")] = "nb201",
     as_json: options.AsJson = False,
 ) -> None:
     """Train one cell, with one or several recipes and seeds, and print the results.
@@ -73,17 +74,18 @@ def train(
 
     Example: rebench train 11 --dataset digits --set skeleton.channels=4
     """
-    from cells import Cell
     from rebench.launch.devices import find_device, set_threads
     from rebench.recipes import make_recipe
+    from rebench.spaces import space_of
     from rebench.train import Speed, save_network
     from rebench.train import train as train_trials
 
     if longer and keep is None:
         raise InputError("--longer needs the folder of the stored networks: add --keep FOLDER")
-    chosen = Cell.find(cell)
+    chosen = space_of(space).item_of(cell)
     sweep = options.sweep_of(
         assignments,
+        space=space,
         cells={"indices": [chosen.index]},
         datasets=[dataset],
         split=split,

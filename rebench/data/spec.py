@@ -17,7 +17,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from cells import CostModel
 from rebench.errors import InputError, UnknownNameError
 from rebench.extensions import announced, entries
 
@@ -109,15 +108,6 @@ class DataSpec:
             half = self.test_images // 2
             return {"train": train, "x-valid": half, "x-test": self.test_images - half, **test}
         return {"train": train, **test}
-
-    def cost_model(self, channels: int = 16, cells_per_stage: int = 5) -> CostModel:
-        """Return the cost of networks for these images, by default of the benchmark's networks."""
-        return CostModel(
-            image_side=self.size,
-            classes=self.classes,
-            channels=channels,
-            cells_per_stage=cells_per_stage,
-        )
 
 
 def data_spec(name: str) -> DataSpec:

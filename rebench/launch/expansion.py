@@ -12,13 +12,13 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from cells import SPACE_SIZE, Cell
 from rebench.data import data_spec
 from rebench.errors import InputError
 from rebench.machine import garbage_search_paused
 from rebench.recipes import NoPathError, make_recipe
 from rebench.runs import RecipeSpec, SweepSpec, Trial, choose_cells
 from rebench.runs.spec import TableColumn
+from rebench.spaces import Space, space_of
 
 __all__ = ["Expansion", "expand_spec"]
 
@@ -46,14 +46,15 @@ def expand_spec(spec: SweepSpec) -> Expansion:
     # Use the specs of the built recipes: the id of a trial must not depend on a recipe's spelling.
     recipes = [make_recipe(recipe).spec for recipe in spec.recipes]
     spec = spec.model_copy(update={"recipes": recipes})
-    chosen, repeated = choose_cells(spec.cells, _accuracies)
+    space = space_of(spec.space)
+    chosen, repeated = choose_cells(spec.cells, functools.partial(_accuracies, space), space)
     _check_size(spec, len(chosen))
     trials: dict[str, Trial] = {}
     skipped: Counter[str] = Counter()
     asked = 0
     for family in spec.families(chosen):
         asked += len(family)
-        reason = _no_rate(family[0].cell, family[0].recipe)
+        reason = _no_rate(space, family[0].index, family[0].recipe)
         if reason is not None:
             skipped[reason] += len(family)
         else:
@@ -75,7 +76,7 @@ def _check_size(spec: SweepSpec, cells: int) -> None:
         )
 
 
-def _accuracies(column: TableColumn) -> NDArray[np.float64]:
+def _accuracies(space: Space, column: TableColumn) -> NDArray[np.float64]:
     if column.table is None:
         raise InputError(
             "choosing cells by accuracy needs a table: in cells.top or cells.stratified, give"
@@ -86,7 +87,7 @@ def _accuracies(column: TableColumn) -> NDArray[np.float64]:
 
     table = open_table(column.table)
     means = table.means(column.dataset, column.split, column.epochs)
-    accuracies = np.full(SPACE_SIZE, np.nan)
+    accuracies = np.full(space.size, np.nan)
     accuracies[means.index.to_numpy()] = means.to_numpy()
     return accuracies
 
@@ -96,9 +97,9 @@ _rule = functools.lru_cache(make_recipe)
 
 # Trials of one cell follow each other.
 @functools.lru_cache(maxsize=1024)
-def _no_rate(cell: Cell, recipe: RecipeSpec) -> str | None:
+def _no_rate(space: Space, index: int, recipe: RecipeSpec) -> str | None:
     try:
-        _rule(recipe).hyperparameters(cell)
+        _rule(recipe).hyperparameters(space.graph(index))
     except NoPathError as error:
         return str(error)
     return None

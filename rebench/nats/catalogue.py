@@ -19,6 +19,7 @@ class Published:
     Attributes:
         by_hand: instructions for people, if a program cannot fetch the files.
         wheel: the pinned wheel of the package index that contains the benchmark, if there is one.
+        url: the public address of a file, with `sha256`, its digest.
         is_surface: whether the benchmark has accuracies at many learning rates.
     """
 
@@ -27,6 +28,8 @@ class Published:
     by_hand: str = ""
     is_surface: bool = False
     wheel: Wheel | None = None
+    url: str = ""
+    sha256: str = ""
 
 
 def _published(*, wheel: dict[str, str] | None = None, **entry: Any) -> Published:
@@ -40,9 +43,9 @@ SURFACES: Final = tuple(name for name, known in PUBLISHED.items() if known.is_su
 
 
 def fetchable(name: str) -> Published:
-    """Return a published benchmark with a wheel; without one, the error gives instructions."""
+    """Return a published benchmark that a program can fetch; otherwise, say how to get it."""
     if name not in PUBLISHED:
         raise UnknownNameError("published benchmark", name, PUBLISHED)
-    if PUBLISHED[name].wheel is None:
+    if PUBLISHED[name].wheel is None and not PUBLISHED[name].url:
         raise MissingDataError(f"{name} cannot be fetched by a program: {PUBLISHED[name].by_hand}")
     return PUBLISHED[name]

@@ -26,6 +26,7 @@ from rebench.errors import InputError, RebenchError, StoreError, UnknownNameErro
 from rebench.machine import bounded_memory, cores
 from rebench.nats.files import LARGEST_BYTES, CellResults, file_index, read_results
 from rebench.nats.nas_hpo_bench import read_nas_hpo_bench
+from rebench.spaces import space_of
 from rebench.tables.checks import check_values, one_a_run
 from rebench.tables.columns import BENCHMARK_COLUMNS, BENCHMARK_CURVES
 from rebench.tables.foreign import Naming
@@ -55,12 +56,13 @@ class Ingested:
     rows: int
 
 
-def ingested(path: Path, rows: pd.DataFrame, curves: Path | None = None) -> Ingested:
+def ingested(
+    path: Path, rows: pd.DataFrame, curves: Path | None = None, space: str = "nb201"
+) -> Ingested:
     """Return the result of an ingest that wrote `rows`."""
     cells = int(rows["index"].nunique())
-    return Ingested(
-        path=path, curves=curves, cells=cells, missing=SPACE_SIZE - cells, rows=len(rows)
-    )
+    missing = space_of(space).size - cells
+    return Ingested(path=path, curves=curves, cells=cells, missing=missing, rows=len(rows))
 
 
 @dataclass(frozen=True, slots=True)

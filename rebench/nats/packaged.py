@@ -18,6 +18,7 @@ from cells import Cell
 from rebench.data import benchmark_data
 from rebench.nats.choice import Choice
 from rebench.nats.fastpath import eval_order
+from rebench.spaces.nb201 import cost_model
 from rebench.tables.layout import CurveArrays, Floats, Key
 from rebench.tables.table import Table
 
@@ -110,7 +111,7 @@ def _fill_costs(costs: Floats, dataset: str, index: int) -> None:
     """Fill missing costs of trials with the costs of the benchmark's network."""
     spec = benchmark_data(dataset)
     if spec is not None and np.isnan(costs).any():
-        known = spec.cost_model().of(Cell.from_index(index))
+        known = cost_model(spec).of(Cell.from_index(index))
         costs[np.isnan(costs).any(axis=1)] = known.params_m, known.mflops
 
 

@@ -22,7 +22,7 @@ from rebench.errors import InputError, UnknownNameError
 from rebench.tables.layout import Ints, Key
 from rebench.tables.opening import open_table
 from rebench.tables.table import Table
-from rebench.tables.whole_space import cells_without_path, described, trained_cells
+from rebench.tables.whole_space import constant_items, described, trained_cells
 
 __all__ = ["for_search", "renamed", "with_chance"]
 
@@ -74,7 +74,7 @@ def with_chance(table: Table) -> tuple[Table, Ints]:
     The table itself is returned if it lacks other cells, too.
     """
     missing = np.setdiff1d(np.arange(SPACE_SIZE), trained_cells(table))
-    if not missing.size or not np.isin(missing, cells_without_path()).all():
+    if not missing.size or not np.isin(missing, constant_items()).all():
         return table, missing[:0]
     parts, rows = [], table.frame()
     for (dataset, split, _), own in rows.groupby(list(Key._fields), sort=False, observed=True):

@@ -1,5 +1,6 @@
 from .layers import Layer, LayeredNet, Role
 from .reference import reference_net
+from .spaces import network_builder
 from .stacked import Stacked
 from .tiny import TinyNet
 
@@ -9,5 +10,6 @@ __all__ = [
     "Role",
     "Stacked",
     "TinyNet",
+    "network_builder",
     "reference_net",
 ]

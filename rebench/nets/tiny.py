@@ -22,7 +22,15 @@ from rebench.errors import InputError
 from rebench.nets.channelwise import average_of_neighbours, average_of_pixels, in_bf16
 from rebench.nets.layers import Layer, LayeredNet, Role
 
-__all__ = ["CellBlock", "ConvBN", "ReductionBlock", "TinyNet", "computed_edges", "tiny_layers"]
+__all__ = [
+    "CellBlock",
+    "ConvBN",
+    "Projection",
+    "ReductionBlock",
+    "TinyNet",
+    "computed_edges",
+    "tiny_layers",
+]
 
 _KERNEL = {CONV_1X1: 1, CONV_3X3: 3}
 _OUTPUT = 3
@@ -97,15 +105,37 @@ def _folded(conv: Any, norm: Any, values: torch.Tensor) -> torch.Tensor:
     return normalised
 
 
-class CellBlock(nn.Module):
-    """One cell; each vertex is the sum of its incoming edges."""
+class Projection(nn.Module):
+    """Skip between different numbers of channels: a 1x1 convolution and its normalisation."""
 
-    def __init__(self, cell: Cell, channels: int) -> None:
+    def __init__(self, in_channels: int, channels: int) -> None:
         super().__init__()
-        self.layers = nn.ModuleList(
-            ConvBN(channels, channels, _KERNEL[op]) if op in _KERNEL else nn.Identity()
-            for op in cell.ops
-        )
+        self.conv = nn.Conv2d(in_channels, channels, 1, bias=False)
+        self.bn = nn.BatchNorm2d(channels)
+
+    def forward(self, value: torch.Tensor) -> torch.Tensor:
+        """Return the normalised convolution."""
+        normalised: torch.Tensor = self.bn(self.conv(value))
+        return normalised
+
+
+class CellBlock(nn.Module):
+    """One cell; each vertex is the sum of its incoming edges.
+
+    The input can have another number of channels (`in_channels`) if no edge from it is a pooling.
+    """
+
+    def __init__(self, cell: Cell, channels: int, in_channels: int | None = None) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList()
+        for (_, source), op in zip(EDGES, cell.ops, strict=True):
+            inputs = in_channels if in_channels and source == 0 else channels
+            layer: nn.Module = nn.Identity()
+            if op in _KERNEL:
+                layer = ConvBN(inputs, channels, _KERNEL[op])
+            elif op == SKIP and inputs != channels:
+                layer = Projection(inputs, channels)
+            self.layers.append(layer)
         self._plan = _plan(cell)
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
@@ -119,7 +149,7 @@ class CellBlock(nn.Module):
             elif step == "pool":
                 vertices[target].add(vertices[source].pooled())
             elif step == "skip":
-                vertices[target].add(vertices[source].value())
+                vertices[target].add(layer(vertices[source].value()))
             else:
                 vertices[target].add(layer.of_zeros(inputs))  # type: ignore[operator]  # a ConvBN
         return vertices[_OUTPUT].value() if self._plan else torch.zeros_like(inputs)

@@ -11,12 +11,11 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from cells import Cell, CostModel
-from cells.ops import AVG_POOL, CONV_1X1, CONV_3X3
 from rebench.data import data_spec, data_specs
 from rebench.errors import InputError
 from rebench.runs.slurm_options import SlurmOptions
 from rebench.runs.trial import Trial
+from rebench.spaces import space_of
 
 __all__ = [
     "GUESS",
@@ -228,16 +227,17 @@ def _work(trial: Trial) -> tuple[float, float]:
     spec = data_spec(trial.dataset)
     skeleton, parts = trial.skeleton, spec.part_sizes(trial.split)
     images = sum(parts.values())
-    model = spec.cost_model(skeleton.channels, skeleton.cells_per_stage)
     # A backward pass costs as much as two forward passes, an evaluation as one forward pass.
     epochs = trial.epochs - trial.first_epoch
     passes = epochs * (2 * parts["train"] + images)
     steps = epochs * math.ceil(images / trial.protocol.batch_size)
-    mflops, layers = _network_work(trial.cell, model)
+    size = (skeleton.channels, skeleton.cells_per_stage)
+    mflops, layers = _network_work(trial.space, trial.index, trial.dataset, size)
     return passes * mflops / 1e3, layers * steps
 
 
 @functools.lru_cache(maxsize=2**16)
-def _network_work(cell: Cell, model: CostModel) -> tuple[float, int]:
-    run = sum(cell.ops.count(op) for op in (CONV_3X3, CONV_1X1, AVG_POOL))
-    return model.of(cell).mflops, 3 * model.cells_per_stage * run + 8
+def _network_work(
+    space: str, index: int, dataset: str, skeleton: tuple[int, int]
+) -> tuple[float, int]:
+    return space_of(space).work(index, data_spec(dataset), skeleton)

@@ -1,16 +1,16 @@
-"""Choice of the cells of a sweep."""
+"""Choice of the cells, or other items, of a sweep."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cells import Cell, compile_space
-from cells.classes import functional_classes
 from rebench.errors import InputError
 from rebench.runs.spec import CellsSpec, TableColumn
+from rebench.spaces import NB201, Space
 
 __all__ = ["AccuracyReader", "choose_cells"]
 
@@ -18,33 +18,35 @@ __all__ = ["AccuracyReader", "choose_cells"]
 AccuracyReader = Callable[[TableColumn], NDArray[np.float64]]
 
 
-def choose_cells(choice: CellsSpec, accuracies: AccuracyReader) -> tuple[list[Cell], int]:
-    """Return the chosen cells in order of their index, and the number of duplicates."""
-    space = compile_space()
-    indices = [Cell.from_index(index).index for index in choice.indices]
-    indices += [Cell.find(name).index for name in choice.strings]
+def choose_cells(
+    choice: CellsSpec, accuracies: AccuracyReader, space: Space = NB201
+) -> tuple[list[Any], int]:
+    """Return the chosen items in order of their index, and the number of duplicates."""
+    indices = [space.find(name) for name in (*choice.indices, *choice.strings)]
     if choice.random is not None:
         generator = np.random.default_rng(choice.random.seed)
-        indices += _draw(np.arange(len(space)), choice.random.n, generator, "cells.random.n")
+        indices += _draw(np.arange(space.size), choice.random.n, generator, "cells.random.n")
     if choice.stratified is not None:
         wanted = choice.stratified
-        order = space.lr_multiplier if wanted.by == "multiplier" else accuracies(wanted)
+        by_rate = wanted.by == "multiplier"
+        order = space.rate_factors() if by_rate else accuracies(wanted)
         indices += _stratify(order, wanted.n, wanted.strata, wanted.seed)
     if choice.top is not None:
         indices += _best(accuracies(choice.top), choice.top.n, choice.top.percent)
     if choice.all:
-        indices += range(len(space))
+        indices += range(space.size)
     unique = sorted(set(indices))
     repeated = len(indices) - len(unique)
     if choice.classes in ("one of each", "one of each network"):
-        by_network = choice.classes == "one of each network"
-        partition = functional_classes("strict") if by_network else space.functional_class
-        classes = partition[unique]
+        classes = space.published_classes()
+        if choice.classes == "one of each network":
+            classes = space.equal_networks(np.arange(space.size))
+        classes = classes[unique]
         unique = [unique[place] for place in sorted(np.unique(classes, return_index=True)[1])]
     elif choice.classes == "every member":
-        chosen = [Cell.from_index(index) for index in unique]
-        unique = sorted({member for cell in chosen for member in cell.class_members()})
-    return [Cell.from_index(index) for index in unique], repeated
+        classes = space.published_classes()
+        unique = np.flatnonzero(np.isin(classes, classes[unique])).tolist()
+    return [space.item_of(index) for index in unique], repeated
 
 
 def _draw(pool: NDArray[np.intp], n: int, generator: np.random.Generator, key: str) -> list[int]:

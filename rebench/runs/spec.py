@@ -24,13 +24,13 @@ from pydantic import (
     model_validator,
 )
 
-from cells import SPACE_SIZE, Cell, CellError
 from rebench.arguments import checked, rule_of
 from rebench.errors import InputError, UnknownNameError
 from rebench.machine import expanded
 from rebench.runs.files import read_bounded
 from rebench.runs.slurm_options import SlurmOptions
 from rebench.runs.trial import Plain, Protocol, RecipeSpec, Skeleton, Start, Trial
+from rebench.spaces import NB201, space_of
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -96,7 +96,7 @@ class StratifiedCells(TableColumn):
     """Number of cells."""
     seed: Annotated[int, Field(ge=0)] = 0
     """Seed of the draws."""
-    strata: Annotated[int, Field(ge=1, le=SPACE_SIZE)] = 10
+    strata: Annotated[int, Field(ge=1, le=1_000_000)] = 10
     """Number of parts."""
     by: Literal["accuracy", "multiplier"] = "accuracy"
     """Order: accuracy in `table` (then required), or the factor by which the recipe `topology`
@@ -132,21 +132,11 @@ class CellsSpec(Plain, strict=True):
     top: TopCells | None = None
     """The best cells of a table."""
     all: bool = False
-    """All 15,625 cells."""
+    """All cells of the space (15,625 in NAS-Bench-201)."""
     classes: Literal["as given", "one of each", "one of each network", "every member"] = "as given"
     """Which of the chosen cells are trained: all, one cell of each published class
     (`functional_class` of `rebench cells export`), or one cell of each trainable network
     (`network_class`). With `every member`, all cells of the published classes are trained."""
-
-    @field_validator("indices", "strings")
-    @classmethod
-    def _known(cls, names: list[Any]) -> list[Any]:
-        try:
-            for name in names:
-                Cell.find(name)
-        except CellError as error:
-            raise ValueError(str(error)) from error
-        return names
 
     @model_validator(mode="after")
     def _some(self) -> CellsSpec:
@@ -177,6 +167,8 @@ class TrainOptions(Plain, strict=True):
 class SweepSpec(Plain, strict=True):
     """A sweep: all combinations of its cells, data sets, recipes and seeds."""
 
+    space: str = Field(default=NB201.name, exclude_if=lambda name: name == NB201.name)
+    """Search space of the cells: `nb201`, or another space with networks."""
     cells: CellsSpec
     """Cells."""
     datasets: Annotated[list[str], Field(min_length=1)]
@@ -211,6 +203,25 @@ class SweepSpec(Plain, strict=True):
             return value
         return [RecipeSpec.parse(item) if isinstance(item, str) else item for item in value]
 
+    @field_validator("space")
+    @classmethod
+    def _known_space(cls, name: str) -> str:
+        try:
+            return space_of(name).name
+        except InputError as error:
+            raise ValueError(str(error)) from error
+
+    @field_validator("cells")
+    @classmethod
+    def _known_cells(cls, cells: CellsSpec, info: ValidationInfo) -> CellsSpec:
+        space = space_of(info.data.get("space", NB201.name))
+        try:
+            for name in (*cells.indices, *cells.strings):
+                space.find(name)
+        except (InputError, ValueError) as error:  # the second: a CellError
+            raise ValueError(str(error)) from error
+        return cells
+
     @field_validator("start")
     @classmethod
     def _longer(cls, start: SweepStart | None, info: ValidationInfo) -> SweepStart | None:
@@ -227,11 +238,12 @@ class SweepSpec(Plain, strict=True):
         content = self.model_dump_json(exclude={"slurm": True, "train": True, "start": {"run"}})
         return hashlib.sha256(content.encode()).hexdigest()[:16]
 
-    def families(self, chosen: list[Cell]) -> Iterator[tuple[Trial, ...]]:
+    def families(self, chosen: list[Any]) -> Iterator[tuple[Trial, ...]]:
         """Yield the trials of these cells; trials that differ only in their seed come together."""
         if not chosen:
             return
         first = Trial(
+            space=self.space,
             cell=chosen[0],
             dataset=self.datasets[0],
             split=self.split,

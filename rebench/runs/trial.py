@@ -15,14 +15,14 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
-    InstanceOf,
     PlainSerializer,
     ValidationError,
+    ValidationInfo,
 )
 
-from cells import Cell
-from cells.errors import shown
 from rebench.errors import InputError
+from rebench.printable import shown
+from rebench.spaces import NB201, space_of
 
 __all__ = ["Plain", "Protocol", "RecipeSpec", "Skeleton", "Start", "Trial"]
 
@@ -136,11 +136,20 @@ _ALWAYS_IN_THE_ID: Final = {
 }
 
 
-class Trial(Plain):
-    """One training run: cell, data set, recipe, seed, epochs, network and protocol."""
+def _item(name: Any, info: ValidationInfo) -> Any:
+    """Return an item of the trial's space, given in any form."""
+    try:
+        return space_of(info.data.get("space", NB201.name)).item_of(name)
+    except InputError as error:
+        raise ValueError(str(error)) from error
 
-    # A cell in memory, its architecture string on disk; input may name a cell in any form.
-    cell: Annotated[InstanceOf[Cell], BeforeValidator(Cell.find), PlainSerializer(str)]
+
+class Trial(Plain):
+    """One training run: item of a space, data set, recipe, seed, epochs, network and protocol."""
+
+    space: str = Field(default=NB201.name, exclude_if=lambda name: name == NB201.name)
+    # An object in memory, its text on disk: for NAS-Bench-201 a Cell and its architecture string.
+    cell: Annotated[Any, BeforeValidator(_item), PlainSerializer(str)]
     dataset: str
     split: str = "full"
     recipe: RecipeSpec
@@ -161,7 +170,7 @@ class Trial(Plain):
 
     def varied(
         self,
-        cells: Iterable[Cell],
+        cells: Iterable[Any],
         datasets: Iterable[str],
         recipes: Iterable[RecipeSpec],
         seeds: Iterable[int],
@@ -195,6 +204,17 @@ class Trial(Plain):
         return trial
 
     @property
+    def index(self) -> int:
+        """Index of the item in its space."""
+        index: int = self.cell.index
+        return index
+
+    @property
+    def graph(self) -> Any:
+        """Graph of the item, from which recipes compute a learning rate."""
+        return space_of(self.space).graph(self.index)
+
+    @property
     def first_epoch(self) -> int:
         """Epochs before this trial starts: 0, or those of the trial that it continues."""
         return self.start.epochs if self.start else 0
@@ -209,13 +229,13 @@ class Trial(Plain):
     def stack_key(self) -> tuple[object, ...]:
         """Properties that trials of one stack share."""
         return (
-            *(self.cell, self.dataset, self.split, self.epochs, self.skeleton),
+            *(self.space, self.cell, self.dataset, self.split, self.epochs, self.skeleton),
             *(self.protocol, self.network, self.start),
         )
 
     def describe(self) -> str:
         """Return a short line that identifies this trial among its neighbours."""
-        return f"cell {self.cell.index} {self.dataset} {self.recipe.label} seed {self.seed}"
+        return f"{self.cell.title} {self.dataset} {self.recipe.label} seed {self.seed}"
 
 
 _NAMES: Final = set(Trial.model_fields)
@@ -242,7 +262,7 @@ def _parts(model: BaseModel) -> dict[str, str]:
 def _part(name: str, value: object) -> str:
     if isinstance(value, BaseModel):
         return f'"{name}":{_joined(_parts(value))}'
-    return f'"{name}":{_encode(str(value) if isinstance(value, Cell) else value)}'
+    return f'"{name}":{_encode(str(value) if name == "cell" else value)}'
 
 
 @functools.cache

@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 from scipy import stats
 from threadpoolctl import threadpool_limits
 
-from cells import SPACE_SIZE
 from rebench.analysis.rank_table import as_latex, as_markdown
 from rebench.arguments import Between, checked
 from rebench.drawable import Drawable
@@ -382,11 +381,12 @@ class Compared(Drawable):
             f"{first.budget} each."
         )
         cells = len(first.table.space)
-        if cells < SPACE_SIZE / 2:
+        every = first.table.space.of_space
+        if cells < every.size / 2:
             measured += (
-                f" The {cells:,} cells are a sample of the {SPACE_SIZE:,}. Algorithms that move to "
-                "similar cells move to the most similar cells of the sample. On all cells, the "
-                "order of the algorithms can be different."
+                f" The {cells:,} {every.items} are a sample of the {every.size:,}. Algorithms that "
+                "move to similar cells move to the most similar cells of the sample. On all cells, "
+                "the order of the algorithms can be different."
             )
         return measured
 

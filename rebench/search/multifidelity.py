@@ -14,15 +14,12 @@ from collections.abc import Generator
 import numpy as np
 from numpy.typing import NDArray
 
-from cells import EDGES, OP_NAMES
 from rebench.errors import InputError
 from rebench.search.base import Problem, Query, Searcher, register
 
 __all__ = ["Bohb", "Hyperband"]
 
-_KINDS = len(OP_NAMES)
 _NARROWEST = 1e-3
-_WIDEST = (_KINDS - 1) / _KINDS
 
 
 @register("hyperband")
@@ -72,9 +69,10 @@ class Bohb(Hyperband):
     The settings are the benchmark's: 4 samples per proposal, no random fraction; the best 15 % are
     the good cells, and the densities are those of the highest fidelity with enough observations.
     The kernel is Aitchison and Aitken's for categories. Its bandwidth is the normal reference rule
-    on the categorical variance, at most 4/5 (there the kernel is uniform). The released code
-    applies this rule to the numbers of the operations, which have no order, and allows bandwidths
-    above 1. It then never keeps an observed operation, and is no better than random search.
+    on the categorical variance, at most 4/5 for five values (there the kernel is uniform). The
+    released code applies this rule to the numbers of the operations, which have no order, and
+    allows bandwidths above 1. It then never keeps an observed operation, and is no better than
+    random search.
     """
 
     def __init__(
@@ -100,7 +98,7 @@ class Bohb(Hyperband):
 
     def propose(self) -> int:
         """Return the sample with the largest ratio of the good density to the bad density."""
-        fewest = len(EDGES) + 1
+        fewest = len(self.space.levels) + 1
         rich = [told for told in self.told if len(told) >= fewest + 2]
         if not rich or self.generator.random() < self.random_fraction:
             return self.space.sample(self.generator)
@@ -108,8 +106,9 @@ class Bohb(Hyperband):
         ranked = [position for _, position in best_first]
         n_good = max(fewest, int(self.top_share * len(ranked)))
         n_bad = max(fewest, len(ranked) - n_good)
-        good = _Density(self.space.ops[ranked[:n_good]])
-        bad = _Density(self.space.ops[ranked[-n_bad:]])
+        levels = np.array(self.space.levels)
+        good = _Density(self.space.ops[ranked[:n_good]], levels)
+        bad = _Density(self.space.ops[ranked[-n_bad:]], levels)
         ops = good.draw(self.samples, self.generator)
         ratio = good.log_at(ops) - bad.log_at(ops)
         return self._nearest(ops[ratio.argmax()])
@@ -125,26 +124,27 @@ class Bohb(Hyperband):
 
 
 class _Density:
-    """A product of Aitchison-Aitken kernels over the six edges, around observed cells (n, 6)."""
+    """A product of Aitchison-Aitken kernels over the choices, around observed items."""
 
-    def __init__(self, ops: NDArray[np.int64]) -> None:
+    def __init__(self, ops: NDArray[np.int64], levels: NDArray[np.int64]) -> None:
         self.ops = ops
-        shares = (ops[:, :, None] == np.arange(_KINDS)).mean(0)
+        self.levels = levels
+        shares = (ops[:, :, None] == np.arange(levels.max())).mean(0)
         spread = np.sqrt(1 - (shares**2).sum(1))
-        width = 1.06 * spread * len(ops) ** (-1 / (4 + len(EDGES)))
-        self.width = np.clip(width, _NARROWEST, _WIDEST)
+        width = 1.06 * spread * len(ops) ** (-1 / (4 + len(levels)))
+        self.width = np.clip(width, _NARROWEST, (levels - 1) / levels)
 
     def draw(self, count: int, generator: np.random.Generator) -> NDArray[np.int64]:
-        """Return operations (count, 6): of an observed cell, each kept or replaced at random."""
+        """Return choices (count, choices): of an observed item, each kept or replaced at random."""
         places = (generator.random(count) * len(self.ops)).astype(int)
         kept = self.ops[places]
         moved = generator.random(kept.shape) < self.width
-        shift = 1 + (generator.random(kept.shape) * (_KINDS - 1)).astype(int)
-        return np.where(moved, (kept + shift) % _KINDS, kept)
+        shift = 1 + (generator.random(kept.shape) * (self.levels - 1)).astype(int)
+        return np.where(moved, (kept + shift) % self.levels, kept)
 
     def log_at(self, ops: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the log density at (m, 6) operations."""
+        """Return the log density at (m, choices) choices."""
         same = ops[:, None] == self.ops[None]
-        kernel = np.where(same, 1 - self.width, self.width / (_KINDS - 1))
+        kernel = np.where(same, 1 - self.width, self.width / (self.levels - 1))
         density = kernel.prod(axis=2).mean(axis=1)
         return np.log(density)

@@ -13,15 +13,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-import cells.table
-from cells import Cell
 from rebench.analysis.paired import Paired
 from rebench.arguments import checked
 from rebench.data import benchmark_data, data_spec
@@ -38,7 +36,6 @@ if TYPE_CHECKING:
     from rebench.train import KeptNetwork
 
 __all__ = [
-    "PROXIES",
     "image_batch",
     "init_seed",
     "knowing",
@@ -51,31 +48,14 @@ __all__ = [
 Floats: TypeAlias = NDArray[np.float64]
 
 
-_CONVOLUTIONS: Final = np.arange(4)  # numbers of convolutions on a path
-
-# name -> the score of each of the 15,625 cells; higher ranks better
-PROXIES: Final[
-    Mapping[str, Callable[[cells.table.Space, cells.CostModel], NDArray[np.generic]]]
-] = {
-    "params": lambda space, cost: cost.params(space.ops),
-    "flops": lambda space, cost: cost.flops(space.ops),
-    "paths": lambda space, _: space.n_paths,
-    # Convolutions on the deepest path, and on a path: depths are [cells, convolutions].
-    "deepest": lambda space, _: ((space.depths > 0) * _CONVOLUTIONS).max(axis=1),
-    "mean-depth": lambda space, _: space.depths @ _CONVOLUTIONS / np.maximum(space.n_paths, 1),
-    "cubed-depths": lambda space, _: space.sum_cubed_depths,  # sum of (1 + convolutions)^3
-    "live-edges": lambda space, _: space.live_edges.sum(axis=1),
-}
-
-
 @checked
 def proxy_scores(name: str, space: SearchSpace, dataset: str) -> Floats:
-    """Return a proxy's score of every cell of a space; higher is expected to be better."""
-    if name not in PROXIES:
-        raise UnknownNameError("proxy", name, PROXIES)
+    """Return a proxy's score of every item of a space; higher is expected to be better."""
     spec = benchmark_data(dataset) or data_spec("cifar10")
-    scores = PROXIES[name](cells.table.compile_space(), spec.cost_model())
-    return np.asarray(scores, dtype=np.float64)[space.indices]
+    scores = space.of_space.statistics(space.indices, spec)
+    if name not in scores:
+        raise UnknownNameError("proxy", name, scores)
+    return scores[name]
 
 
 def rank_correlation(scores: ArrayLike, accuracy: ArrayLike) -> dict[str, float]:
@@ -134,12 +114,11 @@ def rate_proxies(
         if isinstance(column, pd.Series):
             searched = searched.restrict(column.index)
     cells = searched.space.indices
-    columns: dict[str, ArrayLike] = {}
-    for name in PROXIES:
-        columns[name] = proxy_scores(name, searched.space, searched.dataset)
+    spec = benchmark_data(searched.dataset) or data_spec("cifar10")
+    columns: dict[str, ArrayLike] = {**searched.space.of_space.statistics(cells, spec), **given}
     final = searched.final
     rows = []
-    for name, column in (columns | dict(given)).items():
+    for name, column in columns.items():
         known: ArrayLike = final
         if isinstance(column, pd.Series):
             known = pd.Series(final, cells)
@@ -244,7 +223,7 @@ def net_proxy_scores(
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(init_seed(seed, index))
             return TinyNet(
-                Cell.from_index(index),
+                index,
                 channels=channels,
                 cells_per_stage=cells_per_stage,
                 classes=classes,

@@ -1,17 +1,14 @@
-"""REINFORCE (Williams, 1992; Zoph and Le, 2017): policy gradient for the six edges."""
+"""REINFORCE (Williams, 1992; Zoph and Le, 2017): policy gradient for each choice."""
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from cells import EDGES, OP_NAMES
 from rebench.errors import InputError
 from rebench.search.base import Problem, Query, Searcher, register
 
 __all__ = ["Reinforce"]
 
-_SHAPE = (len(EDGES), len(OP_NAMES))
 _BETA1 = 0.9
 _BETA2 = 0.999
 _EPSILON = 1e-8
@@ -39,36 +36,39 @@ class Reinforce(Searcher):
             raise InputError(f"momentum must be in [0, 1), got {momentum}")
         self.learning_rate = learning_rate
         self.momentum = momentum
-        self.logits = np.zeros(_SHAPE)
-        self.expected = np.full(_SHAPE, 1 / len(OP_NAMES))
-        self.mean = np.zeros(_SHAPE)
-        self.square = np.zeros(_SHAPE)
+        # One number for each value of each choice, choice after choice.
+        self.ends = np.cumsum(self.space.levels)
+        self.logits = np.zeros(self.ends[-1])
+        self.expected = np.repeat(1 / np.array(self.space.levels), self.space.levels)
+        self.mean = np.zeros(self.ends[-1])
+        self.square = np.zeros(self.ends[-1])
         self.steps = 0
         self.average = 0.0
 
     def ask(self) -> Query:
         """Draw a cell from the policy."""
-        weights = np.exp(self.logits - self.logits.max(1, keepdims=True))
-        if self.space.is_whole:
-            self.expected = weights / weights.sum(1, keepdims=True)
-            position = self._draw_edges(self.expected)
-        else:
-            position = self._draw_cell()
-        return Query(position, self.problem.signal)
+        draw = self._draw_choices if self.space.is_whole else self._draw_cell
+        return Query(draw(), self.problem.signal)
 
-    def _draw_edges(self, chances: NDArray[np.float64]) -> int:
-        uniform = self.generator.random(_SHAPE[0])[:, None]
-        passed = (chances.cumsum(axis=1) < uniform).sum(axis=1)
-        ops = np.minimum(passed, _SHAPE[1] - 1)
-        return self.space.position_of(ops)
+    def _draw_choices(self) -> int:
+        uniform = self.generator.random(len(self.ends))
+        drawn = []
+        begin = 0
+        for end, chance in zip(self.ends, uniform, strict=True):
+            logits = self.logits[begin:end]
+            weights = np.exp(logits - logits.max())
+            self.expected[begin:end] = weights / weights.sum()
+            passed = int((self.expected[begin:end].cumsum() < chance).sum())
+            drawn.append(min(passed, end - begin - 1))
+            begin = end
+        return self.space.position_of(np.array(drawn))
 
     def _draw_cell(self) -> int:
-        scores = self.space.one_hot @ self.logits.ravel()
+        scores = self.space.one_hot @ self.logits
         weights = np.exp(scores - scores.max())
         cumulative = weights.cumsum()
         total = cumulative[-1]
-        expected = weights @ self.space.one_hot / total
-        self.expected = expected.reshape(_SHAPE)
+        self.expected = weights @ self.space.one_hot / total
         drawn = self.generator.random() * total
         place = np.searchsorted(cumulative, drawn, side="right")
         return min(int(place), len(self.space) - 1)
@@ -78,7 +78,7 @@ class Reinforce(Searcher):
         self.steps += 1
         self.average = self.momentum * self.average + (1 - self.momentum) * value
         baseline = self.average / (1 - self.momentum**self.steps)
-        drawn = self.space.one_hot[query.position].reshape(_SHAPE)
+        drawn = self.space.one_hot[query.position]
         ascent = (value - baseline) * (drawn - self.expected)
         self.mean = _BETA1 * self.mean + (1 - _BETA1) * ascent
         self.square = _BETA2 * self.square + (1 - _BETA2) * ascent**2

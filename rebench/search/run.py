@@ -10,9 +10,9 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
-from cells.errors import shown
 from rebench.arguments import Between, checked
 from rebench.errors import InputError
+from rebench.printable import shown
 from rebench.search.base import make_searcher
 from rebench.search.tabular import SearchTable
 

@@ -157,7 +157,7 @@ class SearchTable:
         budgets = "evaluations (no training times)"
         if self.has_seconds:
             budgets = "simulated GPU-seconds or evaluations"
-        cells = f"{len(self.space):,} cells"
+        cells = f"{len(self.space):,} {self.space.of_space.items}"
         if self.trained is not None:
             equal = int((self.trained != self.space.indices).sum())
             cells += f", {equal:,} of them with the accuracy of an equal cell"
@@ -169,7 +169,7 @@ class SearchTable:
     @checked
     def restrict(self, indices: Iterable[int]) -> SearchTable:
         """Return the table restricted to the cells with these benchmark indices."""
-        wanted = SearchSpace.of(indices).indices
+        wanted = SearchSpace.of(indices, self.space.of_space).indices
         rows = np.flatnonzero(np.isin(self.space.indices, wanted))
         if not rows.size:
             raise InputError(f"table {self.name!r} has none of the {len(wanted)} cells asked for")
@@ -179,7 +179,7 @@ class SearchTable:
             levels.append(replace(level, accuracy=level.accuracy[rows], seconds=seconds))
         return replace(
             self,
-            space=SearchSpace.of(self.space.indices[rows].tolist()),
+            space=SearchSpace.of(self.space.indices[rows].tolist(), self.space.of_space),
             fidelities=tuple(levels),
             tested=self.tested[rows],
             scores=_taken(self.scores, rows),
@@ -271,7 +271,7 @@ def search_table(
     for one in shown:
         share = one.epochs / one.key.epochs
         seconds = times_of(timed, one.key, cells, share)
-        accuracy = _finite(one.accuracy[cells])
+        accuracy = _finite(shown_in.measure.goodness(one.accuracy[cells]))
         levels.append(Fidelity(epochs=one.epochs, accuracy=accuracy, seconds=seconds))
         if shown_in.group(*one.key).seeds != seeds:
             seeds = ()
@@ -284,13 +284,13 @@ def search_table(
     return SearchTable(
         name=name,
         dataset=dataset,
-        space=SearchSpace.of(cells.tolist()),
+        space=SearchSpace.of(cells.tolist(), table.space),
         fidelities=tuple(levels),
-        tested=_finite(tested[cells]),
+        tested=_finite(table.measure.goodness(tested[cells])),
         searched_on=_describe_signal(shown, signal_name),
         reported=_describe_final(table, reported, left_out),
         split="validation" if reported.split == _VALIDATION else "test",
-        trained=None if table is own else trained_cell_of(trained_cells(own))[cells],
+        trained=None if table is own else trained_cell_of(trained_cells(own), own.space)[cells],
         seeds=seeds,
     )
 
@@ -524,6 +524,8 @@ def _describe_final(table: Table, key: Key, left_out: int) -> str:
     if key.split == _VALIDATION:
         count += ", validation accuracy because the table has no test accuracy"
     said = f"{key.dataset} {key.split} after {key.epochs} epochs, {count} ({table.origin})"
+    if table.measure.lower_is_better:
+        said += f"; all values are minus the {table.measure.name}, which is better if lower"
     if left_out:
         said += f"; {left_out} cells without signal or final accuracy left out"
     return said

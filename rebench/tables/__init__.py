@@ -1,6 +1,6 @@
 """Tables of accuracies, published or re-trained, with the same methods."""
 
-from rebench.tables.answers import CellCost, CellName, Summary, cell_index
+from rebench.tables.answers import CellCost, CellName, Summary
 from rebench.tables.layout import CurveArrays, Key, write_table
 from rebench.tables.opening import open_any, open_table
 from rebench.tables.table import Recipes, Table
@@ -13,7 +13,6 @@ __all__ = [
     "Recipes",
     "Summary",
     "Table",
-    "cell_index",
     "open_any",
     "open_table",
     "write_table",

@@ -1,19 +1,17 @@
-"""Names of a cell, and the results of a query about a cell."""
+"""Results of a query about one item of a table."""
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from cells import Cell
 from rebench.intervals import mean_interval
 from rebench.tables.columns import MEAN_SEED
 
-__all__ = ["CellCost", "CellName", "Summary", "cell_index"]
+__all__ = ["CellCost", "CellName", "Summary"]
 
-CellName: TypeAlias = Cell | int | str
-"""A cell, its index, its architecture string or its code."""
+CellName: TypeAlias = Any
+"""An item of a table's space: its index or its label; also a `Cell` for NAS-Bench-201."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,16 +64,3 @@ class CellCost:
     mflops: float
     latency_s: float | None
     train_seconds: float | None
-
-
-def cell_index(cell: CellName) -> int:
-    """Return the benchmark index of `cell`: a Cell, an index, a code or an architecture string."""
-    try:
-        return _index(cell)
-    except TypeError:  # a value that cannot be cached, such as a list
-        return Cell.find(cell).index
-
-
-@functools.lru_cache(maxsize=2**16)
-def _index(cell: CellName) -> int:
-    return Cell.find(cell).index

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rebench.tables.answers import CellName, cell_index
+from rebench.tables.answers import CellName
 from rebench.tables.layout import Key
 from rebench.tables.seed_effects import ranks_of
 from rebench.tables.table import Table
@@ -27,7 +27,8 @@ class CellComparison(NamedTuple):
 
 def compare_cell(published: Table, retrained: Table, cell: CellName, key: Key) -> CellComparison:
     """Compare one cell's accuracy in two tables."""
-    index, tables = cell_index(cell), (published, retrained)
+    index = published.space.find(cell)
+    tables = (published, retrained)
     before, after = (table.accuracy(index, *key) for table in tables)
     groups = [table.group(*key) for table in tables]
     common = np.intersect1d(groups[0].index, groups[1].index)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from cells import Cell
 from rebench.errors import RebenchError
+from rebench.spaces import NB201, Space
 
 if TYPE_CHECKING:
     from rebench.recipes import Recipe
@@ -25,7 +25,7 @@ __all__ = ["changed_origins", "changed_rules"]
 _ROUNDING: Final = 1e-6
 
 
-def changed_rules(results: pa.Table) -> Iterator[str]:
+def changed_rules(results: pa.Table, space: Space = NB201) -> Iterator[str]:
     """Yield a line for each recipe with trials of several rules.
 
     A rate that is measured in the network or on images differs between seeds and is not checked.
@@ -54,15 +54,15 @@ def changed_rules(results: pa.Table) -> Iterator[str]:
             told = {
                 cell: f"{own[0]:.6g}, now {now:.6g}"
                 for cell, own in cells.items()
-                if not _equal(own[0], now := _rate_today(rule, cell))
+                if not _equal(own[0], now := _rate_today(rule, cell, space))
             }
             if len(told) == len(cells):
                 continue  # the rule changed after the run
         if told:
             yield (
-                f"recipe {label!r}: {len(told)} of {len(cells)} cells have {wrong}, such as cell"
-                f" {min(told)}: {told[min(told)]}. If the rule changed, means of this run mix two"
-                " rules: give the new rule a new name and train it in a new run"
+                f"recipe {label!r}: {len(told)} of {len(cells)} {space.items} have {wrong}, such"
+                f" as {space.title(min(told))}: {told[min(told)]}. If the rule changed, means of"
+                " this run mix two rules: give the new rule a new name and train it in a new run"
             )
 
 
@@ -95,9 +95,9 @@ def changed_origins(origins: Iterable[tuple[str, ...]]) -> Iterator[str]:
             )
 
 
-def _rate_today(rule: Recipe, index: int) -> float:
+def _rate_today(rule: Recipe, index: int, space: Space) -> float:
     with contextlib.suppress(RebenchError):
-        return rule.hyperparameters(Cell.from_index(index)).learning_rate
+        return rule.hyperparameters(space.graph(index)).learning_rate
     return math.nan
 
 

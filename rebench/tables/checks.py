@@ -6,21 +6,30 @@ Every table is checked here: files by others, runs, the benchmark's files, frame
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import math
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from cells import CellError
 from rebench.data import BENCHMARK
 from rebench.errors import InputError
 from rebench.printable import CONTROL
-from rebench.tables.answers import cell_index
+from rebench.spaces import NB201, NamedItems, Space
 from rebench.tables.columns import COLUMNS, LONGEST_NAME, REQUIRED, RULES, Column
+from rebench.tables.meaning import Meaning
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["cell_indices", "check_column", "check_once", "check_values", "one_a_run", "scaled"]
+__all__ = [
+    "check_column",
+    "check_once",
+    "check_values",
+    "item_indices",
+    "one_a_run",
+    "scaled",
+]
 
 
 _LONGEST_TOLD: Final = 200
@@ -61,7 +70,11 @@ def one_a_run(rows: pd.DataFrame, name: str) -> pd.DataFrame:
     return distinct
 
 
-def check_values(frame: pd.DataFrame, name: str) -> pd.DataFrame:
+def check_values(
+    frame: pd.DataFrame,
+    name: str,
+    meaning: Meaning = Meaning(),  # noqa: B008 - it cannot change
+) -> pd.DataFrame:
     """Return a long table, of any recipes and settings, with all its columns checked."""
     twice = frame.columns[frame.columns.duplicated()]
     if len(twice):
@@ -75,24 +88,34 @@ def check_values(frame: pd.DataFrame, name: str) -> pd.DataFrame:
     if frame.empty:
         raise InputError(f"{name}: no rows below the header; add a row per run")
     needed = {*REQUIRED, "recipe"} - {"accuracy"}
-    typed: pd.DataFrame = frame.assign(
-        **{
-            column.name: check_column(
-                frame[column.name], column, name, complete=column.name in needed
-            )
-            for column in COLUMNS
-            if column.name in frame.columns
-        }
-    )
+    checked = {}
+    for column in COLUMNS:
+        if column.name in frame.columns:
+            rule = _rule_for(column, meaning)
+            complete = column.name in needed
+            checked[column.name] = check_column(frame[column.name], rule, name, complete=complete)
+    typed: pd.DataFrame = frame.assign(**checked)
     # A failed run has no accuracy (only tables of recipes contain failed runs). A row of `train`
     # may contain costs only.
     if "recipe" not in frame.columns:
         lacking = typed["accuracy"].isna() & (typed["split"] != "train")
         _refuse_rule(frame["accuracy"], lacking, RULES["accuracy"], name)
     if "arch" in typed.columns:
-        other = f"{name}: {{place}}: {{value}} is not the cell of the column index"
-        _refuse(typed["arch"], cell_indices(typed["arch"], name) != typed["index"], other)
+        space = meaning.space
+        other = f"{name}: {{place}}: {{value}} is not the {space.item} of the column index"
+        _refuse(typed["arch"], item_indices(typed["arch"], name, space) != typed["index"], other)
     return typed
+
+
+def _rule_for(column: Column, meaning: Meaning) -> Column:
+    """Return the rule for a column in a table with this space and this measure."""
+    if column.name == "index":
+        return dataclasses.replace(column, most=meaning.space.size - 1)
+    if column.name == "epochs" and isinstance(meaning.space, NamedItems):
+        return dataclasses.replace(column, least=0)  # 0 is unknown
+    if column.name == "accuracy" and not meaning.measure.is_percent:
+        return dataclasses.replace(column, least=-math.inf, most=math.inf)
+    return column
 
 
 def _remedy(frame: pd.DataFrame, missing: list[str]) -> str:
@@ -222,17 +245,16 @@ def _plain(dataset: str) -> str:
     return dataset.lower().replace("_", "-").replace(" ", "")
 
 
-def cell_indices(archs: pd.Series[Any], name: str) -> pd.Series[int]:
-    """Return the cell indices of architectures, or raise InputError for the first invalid row."""
-    own = archs.astype(object).map({text: _index_or_none(text) for text in archs.unique()})
-    _refuse(archs, own.isna(), f"{name}: {{place}}: {{value}} is not a cell")
+def item_indices(labels: pd.Series[Any], name: str, space: Space = NB201) -> pd.Series[int]:
+    """Return the indices of items, or raise InputError for the first invalid row."""
+    found: dict[Any, int | None] = {}
+    for label in labels.unique():
+        found[label] = None
+        with contextlib.suppress(InputError, ValueError):  # the second: a CellError
+            found[label] = space.find(str(label))
+    own = labels.astype(object).map(found)
+    _refuse(labels, own.isna(), f"{name}: {{place}}: {{value}} is not a {space.item}")
     return own.astype("int64")
-
-
-def _index_or_none(text: object) -> int | None:
-    with contextlib.suppress(CellError):
-        return cell_index(str(text))
-    return None
 
 
 def _refuse_rule(values: pd.Series[Any], wrong: pd.Series[bool], column: Column, name: str) -> None:

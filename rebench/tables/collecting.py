@@ -14,15 +14,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cells import Cell
 from rebench.arguments import checked
 from rebench.errors import InputError, StoreError
 from rebench.machine import garbage_search_paused
 from rebench.runs import FinishedTrials, RecipeSpec, listed_trials
 from rebench.runs.folder import Tell, unheard
+from rebench.spaces import NB201, Space, space_of
 from rebench.tables.changed_rules import changed_origins, changed_rules
 from rebench.tables.collected import Collected, current, keep, records_state, table_paths
 from rebench.tables.columns import COLUMNS, RULES, RUN_COLUMNS, RUN_CURVES
+from rebench.tables.meaning import Meaning
 from rebench.tables.parquet import ParquetFile, write_parquet
 
 __all__ = ["asked_and_missing", "collect"]
@@ -77,9 +78,12 @@ def _write(run: Path, finished: FinishedTrials) -> tuple[Collected, tuple[str, s
     """Write both tables and return the states of their files; rows are sorted by trial id."""
     results = [pa.schema(RUN_COLUMNS).empty_table()]
     origins: set[tuple[str, ...]] = set()
+    space: Space = NB201
 
     def curves() -> Iterator[pa.Table]:
+        nonlocal space
         for records in finished.read(sorted(finished.trials)):
+            space = _space(records)
             rows, epochs = _tables(records)
             results.append(rows)
             origins.update(map(_origin, records))
@@ -89,6 +93,7 @@ def _write(run: Path, finished: FinishedTrials) -> tuple[Collected, tuple[str, s
     try:
         of_curves = _write_table(paths["curves"], curves(), pa.schema(RUN_CURVES))
         table = pa.concat_tables(results).unify_dictionaries().combine_chunks()
+        table = table.replace_schema_metadata(Meaning(space=space).metadata)
         of_results = _write_table(paths["results"], [table], table.schema)
     except _UNFIT as error:
         raise StoreError(f"the records of {run} do not fit into columns: {error}") from error
@@ -101,7 +106,7 @@ def _write(run: Path, finished: FinishedTrials) -> tuple[Collected, tuple[str, s
         duplicates=finished.duplicates,
         damaged=tuple(finished.damaged),
         problems=tuple(finished.problems),
-        changed_rules=(*changed_rules(table), *changed_origins(origins)),
+        changed_rules=(*changed_rules(table, space), *changed_origins(origins)),
     )
     return made, (of_results, of_curves)
 
@@ -172,7 +177,8 @@ def _trial_columns(records: Sequence[dict[str, Any]]) -> dict[str, pa.Array]:
             for name in inner:
                 values = [value.get(name) for value in values]
             columns[column.name] = values
-    indices = {cell: Cell.parse(cell).index for cell in set(columns["arch"])}
+    space = _space(records)
+    indices = {label: space.find(label) for label in set(columns["arch"])}
     columns["index"] = [indices[cell] for cell in columns["arch"]]
     # Recipes are grouped by their text: equal numbers may be spelt in two ways.
     spelt = [str(record["trial"]["recipe"]) for record in records]
@@ -181,6 +187,12 @@ def _trial_columns(records: Sequence[dict[str, Any]]) -> dict[str, pa.Array]:
     columns["recipe"] = [labels[key] for key in spelt]
     columns["environment"] = [_environment(record["provenance"]) for record in records]
     return {name: _column(name, values) for name, values in columns.items()}
+
+
+def _space(records: Sequence[dict[str, Any]]) -> Space:
+    """Return the space of the records of one run."""
+    [name] = {record["trial"].get("space", NB201.name) for record in records}
+    return space_of(name)
 
 
 def _column(name: str, values: list[Any]) -> pa.Array:

@@ -94,6 +94,8 @@ class Column:
                 " spaces at its start or end"
             )
         kind = "a whole number" if self.is_whole else "a number"
+        if math.isinf(self.least):
+            return f"a finite {kind[2:]}"
         if math.isinf(self.most):
             return f"{kind} of at least {self.least:g}"
         unit = " percent" if self.name == "accuracy" else ""

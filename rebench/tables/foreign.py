@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from rebench.errors import InputError, UnknownNameError
-from rebench.tables.checks import cell_indices
+from rebench.spaces import NB201, Space
+from rebench.tables.checks import item_indices
 from rebench.tables.columns import REQUIRED, RULES, unknown_seed
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["Naming"]
 
 _USUAL_SPLIT: Final = "ori-test"
+# The data set of a table of names, unless the table or the user names another.
+_SCORES: Final = "scores"
 _NUMBER: Final = re.compile(r"(\d{1,9})\D*$", re.ASCII)
 _MOST_UNKNOWN: Final = 3
 
@@ -66,11 +69,11 @@ class Naming:
         """Return whether any column or constant is named."""
         return bool(self.columns or self.constants)
 
-    def rows(self, frame: pd.DataFrame, name: str) -> pd.DataFrame:
+    def rows(self, frame: pd.DataFrame, name: str, space: Space = NB201) -> pd.DataFrame:
         """Return the rows of a table called `name` under our names.
 
-        A cell is named by its index, architecture string or code. Without a column of seeds the
-        runs of a cell are run 1, 2, 3. The default split is ``ori-test``.
+        An item is named by its index or its label in `space`. Without a column of seeds the runs of
+        an item are run 1, 2, 3. The default split is ``ori-test``.
         """
         theirs = self._found(frame, name)
         taken = {column for columns in theirs.values() for column in columns}
@@ -86,7 +89,10 @@ class Naming:
             rows = rows.rename(columns={"arch": "index"})
         if "index" in rows.columns and rows["index"].dtype.kind not in "iuf":
             called = rows["index"].rename(theirs.get("index", ["index"])[0])
-            rows = rows.assign(index=cell_indices(called, name))
+            rows = rows.assign(index=item_indices(called, name, space))
+        if "item" in rows.columns:
+            usual = {"dataset": _SCORES, "epochs": 0}
+            rows = rows.assign(**{k: v for k, v in usual.items() if k not in rows.columns})
         if len(theirs.get("accuracy", ())) > 1:
             rows = _long(rows, frame, theirs["accuracy"], name)
         if "split" not in rows.columns:
@@ -150,7 +156,7 @@ def _seeds(columns: Sequence[str], name: str) -> list[int]:
 
 def _numbered(rows: pd.DataFrame, name: str) -> pd.DataFrame:
     """Return rows with numbers of runs as seeds, in the order of the rows."""
-    own = [c for c in (*REQUIRED, "recipe") if c in rows.columns and c != "accuracy"]
+    own = [c for c in (*REQUIRED, "item", "recipe") if c in rows.columns and c != "accuracy"]
     runs = rows.groupby(own, observed=True, dropna=False).cumcount() + 1 if own else rows.index + 1
     if len(runs) and max(runs) > _MOST_UNKNOWN:
         raise InputError(

@@ -1,6 +1,6 @@
 """Dense arrays of one (data set, split, epochs) of a table; all queries use them.
 
-Row i of every array is the cell with index i; columns are read from the source when first needed.
+Row i of every array is the item with index i; columns are read from the source when first needed.
 
 Ranks and comparisons omit runs without a finite accuracy. A cell with such a run has no mean. If it
 has no other run, its rank is the last.
@@ -15,9 +15,6 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from cells import SPACE_SIZE
-from cells.classes import functional_classes
-from cells.table import space_ops
 from rebench.data import benchmark_data
 from rebench.errors import MissingDataError
 from rebench.tables.layout import Floats, Key, Source
@@ -43,7 +40,10 @@ class Group:
         found = np.unique(keys["seed"])
         self.seeds: tuple[int, ...] = tuple(found.tolist())
         places = np.searchsorted(found, keys["seed"])
-        self.present: NDArray[np.bool_] = np.zeros((SPACE_SIZE, len(found)), dtype=bool)
+        self._space = source.meaning.space
+        self._measure = source.meaning.measure
+        shape = (self._space.size, len(found))
+        self.present: NDArray[np.bool_] = np.zeros(shape, dtype=bool)
         # The flat position of each source row in a [cell, seed] array.
         at = np.ravel_multi_index((keys["index"], places), self.present.shape)
         self._at = at.astype(np.int32)
@@ -127,9 +127,9 @@ class Group:
         spec = benchmark_data(self.key.dataset)
         unknown = self.index[np.isnan(cost[self.index])]
         if spec is not None and len(unknown):
-            model, ops = spec.cost_model(), space_ops()[unknown]
+            params_m, mflops = self._space.cost(unknown, spec)
             cost = cost.copy()
-            cost[unknown] = (model.params(ops) if name == "params_m" else model.flops(ops)) / 1e6
+            cost[unknown] = params_m if name == "params_m" else mflops
         return cost
 
     @functools.cached_property
@@ -145,12 +145,13 @@ class Group:
 
     @functools.cached_property
     def comparable(self) -> Floats:
-        """Means [cell] without the common effects of seeds; -inf for cells without accuracy."""
+        """Means [cell] without the common effects of seeds, larger is better; -inf if unknown."""
         accuracy = self.column("accuracy")
         known = np.isfinite(accuracy).any(axis=1)
         comparable = np.full(len(accuracy), -np.inf)
         if known.any():
-            comparable[known] = means_of(centred(accuracy[known]))
+            means = means_of(centred(accuracy[known]))
+            comparable[known] = self._measure.goodness(means)
         return comparable
 
     def rank(self, cells: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -164,12 +165,14 @@ class Group:
 
     def lacking(self, index: int, table: str) -> MissingDataError:
         """Return an error for a missing cell `index` that names cells of the table."""
-        classes = functional_classes("strict")
-        equal = self.index[classes[self.index] == classes[index]]
-        instead = f"cell {equal[0]} is the same network; " if len(equal) else ""
+        space = self._space
+        networks = space.equal_networks(np.arange(space.size))
+        equal = self.index[networks[self.index] == networks[index]]
+        instead = f"{space.title(int(equal[0]))} is the same network; " if len(equal) else ""
+        some = ", ".join(map(space.label, self.index[:_SHOWN].tolist()))
         return MissingDataError(
-            f"{table} has no value of cell {index} for {self.key}; {instead}the table contains "
-            f"{len(self.index)} cells, among them {', '.join(map(str, self.index[:_SHOWN]))}"
+            f"{table} has no value of {space.title(index)} for {self.key}; {instead}the table "
+            f"contains {len(self.index)} {space.items}, among them {some}"
         )
 
 

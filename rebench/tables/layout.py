@@ -23,6 +23,7 @@ from rebench.data import BENCHMARK
 from rebench.errors import InputError, StoreError, UnknownNameError
 from rebench.tables.checks import check_once, check_values
 from rebench.tables.columns import BENCHMARK_COLUMNS, COLUMNS, MEAN_SEED
+from rebench.tables.meaning import Meaning
 from rebench.tables.parquet import INGEST_AGAIN, ParquetFile, write_parquet
 
 if TYPE_CHECKING:
@@ -58,8 +59,9 @@ class Key(NamedTuple):
     epochs: int
 
     def __str__(self) -> str:
-        """Name the group in messages."""
-        return f"{self.dataset}, {self.split}, {self.epochs} epochs"
+        """Name the group in messages; 0 epochs are unknown."""
+        epochs = f", {self.epochs} epochs" if self.epochs else ""
+        return f"{self.dataset}, {self.split}{epochs}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,8 +92,15 @@ class CurveSource(Protocol):
 class FrameSource:
     """Long table in memory, with checked values."""
 
-    def __init__(self, frame: pd.DataFrame, *, name: str, origin: str) -> None:
-        self.name, self.origin = name, origin
+    def __init__(
+        self,
+        frame: pd.DataFrame,
+        *,
+        name: str,
+        origin: str,
+        meaning: Meaning = Meaning(),  # noqa: B008 - it cannot change
+    ) -> None:
+        self.name, self.origin, self.meaning = name, origin, meaning
         self._frame = frame.reset_index(drop=True)
         self.columns = tuple(self._frame.columns)
         groups = self._frame.groupby(list(Key._fields), observed=True).indices
@@ -135,6 +144,7 @@ class ParquetSource:
         except (ValueError, KeyError, TypeError) as error:
             raise StoreError(f"{file.path} is damaged ({error}): {INGEST_AGAIN}") from error
         self.columns = tuple(self._file.schema.names)
+        self.meaning = Meaning.of_file(file.metadata, file.path)
         if self._file.groups != len(self.keys):
             raise StoreError(
                 f"{file.path} is damaged (it names {len(self.keys)} groups and has "

@@ -12,7 +12,7 @@ from rebench.data import BENCHMARK
 from rebench.errors import InputError
 from rebench.printable import without_formulas
 from rebench.runs import atomic_file
-from rebench.tables.checks import cell_indices, scaled
+from rebench.tables.checks import item_indices, scaled
 from rebench.tables.columns import MEAN_SEED, SPLITS, in_words
 from rebench.tables.foreign import Naming
 from rebench.tables.parquet import ParquetFile, check_names
@@ -64,8 +64,13 @@ def read_long_file(
         naming: the names of the columns in the file, and values for all rows.
     """
     frame = read_csv(path) if path.suffix in TEXTS else ParquetFile(path).frame()
-    rows = naming.rows(frame, str(path)) if naming else _rows(frame, str(path), epochs)
-    return scaled(rows, str(path), fractions=fractions) if "accuracy" in rows.columns else rows
+    if naming or ("item" in frame.columns and "arch" not in frame.columns):
+        rows = (naming or Naming()).rows(frame, str(path))
+    else:
+        rows = _rows(frame, str(path), epochs)
+    if "accuracy" not in rows.columns or ("item" in rows.columns and "arch" not in rows.columns):
+        return rows
+    return scaled(rows, str(path), fractions=fractions)
 
 
 def read_csv(path: Path) -> pd.DataFrame:
@@ -109,7 +114,7 @@ def write_csv(
 def _rows(frame: pd.DataFrame, name: str, epochs: int | None) -> pd.DataFrame:
     """Return the rows of a file called `name` with our names of columns."""
     if "index" not in frame.columns and "arch" in frame.columns:
-        frame = frame.assign(index=cell_indices(frame["arch"], name))
+        frame = frame.assign(index=item_indices(frame["arch"], name))
     words = {column: in_words(column) for column in frame.columns}
     means = {column: _MEAN_COLUMNS[own] for column, own in words.items() if own in _MEAN_COLUMNS}
     if means and "accuracy" not in frame.columns:

@@ -6,6 +6,7 @@ same records. Every module and command that takes the name of a table opens the 
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import functools
 import logging
@@ -22,6 +23,7 @@ from rebench.tables.checks import check_once, check_values
 from rebench.tables.curves import CurveFile, RunCurves
 from rebench.tables.layout import FrameSource, ParquetSource, curves_path, is_indexed
 from rebench.tables.longfile import TEXTS, read_long_file
+from rebench.tables.meaning import Meaning
 from rebench.tables.parquet import INGEST_AGAIN, ParquetFile, collect_again
 from rebench.tables.retrained import in_words_of_benchmark, of_recipe, retrained_frame
 from rebench.tables.table import Recipes, Table
@@ -56,10 +58,32 @@ class _Named:
     name: str
     file: Path
     recipe: str | None = None
+    asked: str = ""
+    """Settings in the name, such as ``batch_size=32,schedule=cosine``."""
 
     @property
     def label(self) -> str:
-        return self.file.resolve().parent.name if self.file.name == _RESULTS else self.file.stem
+        own = self.file.resolve().parent.name if self.file.name == _RESULTS else self.file.stem
+        told = ",".join(f"{column}={value}" for column, value in self.settings.items())
+        return f"{own}:{told}" if told else own
+
+    @functools.cached_property
+    def _described(self) -> Meaning:
+        """The meaning in the metadata of the file."""
+        file = self.parquet
+        return Meaning() if file is None else Meaning.of_file(file.metadata, file.path)
+
+    @functools.cached_property
+    def settings(self) -> dict[str, str]:
+        """The values that select rows: those in the name, and the usual ones of other columns."""
+        usual = self._described.settings
+        settings = dict(usual)
+        for pair in filter(None, self.asked.split(",")):
+            column, _, value = pair.partition("=")
+            if column.strip() not in usual:
+                raise UnknownNameError(f"setting of {self.name}", column.strip(), usual)
+            settings[column.strip()] = value.strip()
+        return settings
 
     @functools.cached_property
     def parquet(self) -> ParquetFile | None:
@@ -71,15 +95,35 @@ class _Named:
         return ParquetFile(self.file, collect_again(self.file.parent) if is_run else remedy)
 
     @functools.cached_property
-    def every_row(self) -> pd.DataFrame:
-        """The checked rows of all recipes."""
+    def _content(self) -> tuple[Meaning, pd.DataFrame]:
+        """The meaning of the table, and the checked rows of all recipes."""
         file = self.parquet
         indexed = file is not None and is_indexed(file)
         if file is not None and (indexed or file.path.name == _RESULTS):
             rows = file.frame()
         else:
             rows = read_long_file(self.file)
-        return in_words_of_benchmark(rows if indexed else check_values(rows, str(self.file)))
+        for column, value in self.settings.items():
+            values = rows[column].astype(str)
+            if value not in set(values):
+                known = values.unique().tolist()
+                raise UnknownNameError(f"{column} of {self.name}", value, known)
+            rows = rows[values == value]
+        if indexed:
+            return self._described, in_words_of_benchmark(rows)
+        meaning, rows = self._described.of_rows(rows)
+        rows = check_values(rows, str(self.file), meaning)
+        return meaning, in_words_of_benchmark(rows)
+
+    @property
+    def meaning(self) -> Meaning:
+        """The space and the measure of the table."""
+        return self._content[0]
+
+    @property
+    def every_row(self) -> pd.DataFrame:
+        """The checked rows of all recipes."""
+        return self._content[1]
 
     @property
     def rows(self) -> pd.DataFrame:
@@ -110,7 +154,8 @@ class _Named:
         rows = self.rows
         if "recipe" in rows.columns:
             return self._retrained(rows)
-        return Table(FrameSource(check_once(rows, self.label), name=self.label, origin="given"))
+        rows = check_once(rows, self.label)
+        return Table(self._source(rows, "given"))
 
     def tables(self) -> dict[str | None, Table]:
         """Return a table per recipe, read once; without recipes, the whole table."""
@@ -121,8 +166,10 @@ class _Named:
 
     def _retrained(self, rows: pd.DataFrame) -> Table:
         own = check_once(retrained_frame(rows, self.name), self.label)
-        source = FrameSource(own, name=self.label, origin="retrained")
-        return Table(source, self.run_curves(own))
+        return Table(self._source(own, "retrained"), self.run_curves(own))
+
+    def _source(self, rows: pd.DataFrame, origin: str) -> FrameSource:
+        return FrameSource(rows, name=self.label, origin=origin, meaning=self.meaning)
 
     def run_curves(self, rows: pd.DataFrame) -> RunCurves | None:
         if "trial_id" not in rows.columns:
@@ -259,6 +306,10 @@ def _find(given: str | Path, recipe: str | None = None) -> _Named:
         if not Path(place).suffix and written.is_file():
             return _Named(name=place, file=written, recipe=wanted)
     place = before if at else name
+    table, colon, settings = place.partition(":")
+    if colon and "=" in settings:
+        found = _find(f"{table}@{own}" if at else table, recipe)
+        return dataclasses.replace(found, name=place, asked=settings)
     if "@" in place:
         raise InputError(f"no table at {place}; write a table and one recipe as NAME@RECIPE")
     if Path(place).name == place and not Path(place).suffix:

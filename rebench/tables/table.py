@@ -15,12 +15,14 @@ from numpy.typing import NDArray
 
 from rebench.arguments import Between, checked
 from rebench.errors import InputError, MissingDataError, UnknownNameError
-from rebench.tables.answers import CellCost, CellName, Summary, cell_index
+from rebench.spaces import Space, space_of
+from rebench.tables.answers import CellCost, CellName, Summary
 from rebench.tables.checks import check_once, check_values, scaled
 from rebench.tables.columns import MEAN_SEED, seed_name, usual_split
 from rebench.tables.foreign import Naming
 from rebench.tables.group import Group
 from rebench.tables.layout import CurveArrays, CurveSource, FrameSource, Key, Source, missing_group
+from rebench.tables.meaning import PERCENT, Meaning, Measure
 from rebench.tables.retrained import in_words_of_benchmark, label_of, of_recipe, retrained_frame
 
 if TYPE_CHECKING:
@@ -60,11 +62,15 @@ class Table:
         recipe: str | None = None,
         fractions: bool = False,
         index: str | None = None,
+        item: str | None = None,
         accuracy: str | Sequence[str] | None = None,
         seed: str | None = None,
         dataset: str | None = None,
         split: str | None = None,
         epochs: str | int | None = None,
+        space: str = "nb201",
+        unit: str | None = None,
+        lower_is_better: bool = False,
     ) -> Table:
         """Make a table of a long frame: index, dataset, split, epochs, seed, accuracy, ...
 
@@ -78,12 +84,16 @@ class Table:
             recipe: the recipe to take, if the frame has several recipes.
             fractions: whether accuracies are shares of 1, not percent.
             index: the column that names the cell: by index, architecture string or code.
+            item: the column of names, for networks of no known space.
             accuracy: the column of accuracies in percent, or several columns, one a seed
                 (``"acc_*"``), with the seed at the end of each name.
             seed: the column of seeds; by default the runs of a cell are run 1, 2, 3.
             dataset: the column of data sets, or one data set for all rows.
             split: the column of splits, or one split for all rows (default: ``ori-test``).
             epochs: the column of epochs, or one number for all rows.
+            space: the search space of the column `index`.
+            unit: the unit of the accuracies, if they are not percentages.
+            lower_is_better: whether smaller values are better, as for a loss.
         """
         import pandas as pd
 
@@ -94,24 +104,43 @@ class Table:
                 "frame must be a DataFrame of pandas or polars, or a table of Arrow, got a "
                 f"{type(frame).__name__}: convert it, for example with pandas.DataFrame(...)"
             )
-        names = {"index": index, "accuracy": accuracy, "seed": seed}
+        names = {"index": index, "item": item, "accuracy": accuracy, "seed": seed}
         values = {"dataset": dataset, "split": split, "epochs": epochs}
         constants = {ours: value for ours, value in values.items() if value not in frame.columns}
         given = {**names, **values}
         columns = {ours: given[ours] for ours in given if ours not in constants and given[ours]}
         naming = Naming.of(columns, constants)
-        frame = naming.rows(frame, name) if naming else frame
-        checked_rows = scaled(check_values(frame, name), name, fractions=fractions)
+        of = space_of(space)
+        frame = naming.rows(frame, name, of) if naming else frame
+        measure = PERCENT
+        if unit is not None or lower_is_better:
+            measure = Measure(name="score", unit=unit or "", lower_is_better=lower_is_better)
+        meaning, frame = Meaning(space=of, measure=measure).of_rows(frame)
+        checked_rows = check_values(frame, name, meaning)
+        if meaning.measure.is_percent:
+            checked_rows = scaled(checked_rows, name, fractions=fractions)
         rows, usual = in_words_of_benchmark(checked_rows), "published"
         if "recipe" in rows.columns:
             rows = rows if recipe is None else of_recipe(rows, recipe, name)
             rows, usual = retrained_frame(rows, name), "retrained"
-        return cls(FrameSource(check_once(rows, name), name=name, origin=origin or usual))
+        rows = check_once(rows, name)
+        return cls(FrameSource(rows, name=name, origin=origin or usual, meaning=meaning))
 
     def with_rows(self, rows: pd.DataFrame, name: str) -> Table:
         """Return a table of changed rows, with this table's origin and its curves of trials."""
         curves = self._curves.of_rows(rows) if self._curves else None
-        return Table(FrameSource(rows, name=name, origin=self.origin), curves)
+        source = FrameSource(rows, name=name, origin=self.origin, meaning=self._source.meaning)
+        return Table(source, curves)
+
+    @property
+    def space(self) -> Space:
+        """The search space of the table's items."""
+        return self._source.meaning.space
+
+    @property
+    def measure(self) -> Measure:
+        """The measure in the column `accuracy`."""
+        return self._source.meaning.measure
 
     @property
     def name(self) -> str:
@@ -206,8 +235,8 @@ class Table:
         seeds = "mean over seeds" if group.seeds == (MEAN_SEED,) else f"{most} seeds"
         others = f", and {len(self.keys) - 1} more" if len(self.keys) > 1 else ""
         return (
-            f"<Table {self.name!r} ({self.origin}): {recipe}{len(group.index)} cells, {seeds}, "
-            f"{key}{others}>"
+            f"<Table {self.name!r} ({self.origin}): {recipe}{len(group.index)} {self.space.items}, "
+            f"{seeds}, {key}{others}>"
         )
 
     def _repr_html_(self) -> str:
@@ -237,7 +266,7 @@ class Table:
     ) -> bool:
         """Return whether the table has any value of a cell for this data set, split and epochs."""
         key = self.usual_key(dataset, split, epochs)
-        return key in self.keys and bool(self.group(*key).n[cell_index(cell)])
+        return key in self.keys and bool(self.group(*key).n[self.space.find(cell)])
 
     @checked
     def frame(
@@ -270,7 +299,7 @@ class Table:
         held = group.by_seed("accuracy", index)
         if seed not in held:
             raise MissingDataError(
-                f"cell {index} has no seed {seed} for {group.key} in {self.name}; "
+                f"{self.space.title(index)} has no seed {seed} for {group.key} in {self.name}; "
                 f"it has {', '.join(map(str, held))}{_explained(held)}"
             )
         return held[seed]
@@ -391,7 +420,7 @@ class Table:
 
     def curves(self, cell: CellName) -> dict[tuple[Key, int], CurveArrays]:
         """Return a cell's per-epoch curves by ((data set, split, epochs), seed)."""
-        index = cell_index(cell)
+        index = self.space.find(cell)
         found = self._curves_of().of(index)
         if not found and not any(self.holds(index, *key) for key in self.keys):
             raise self.group().lacking(index, self.name)
@@ -435,13 +464,13 @@ class Table:
         if not curves:
             index = self._present(cell, self.group(*wanted))
             raise MissingDataError(
-                f"{self.name} has no curve of cell {index} for {wanted}: the cell was evaluated at "
-                f"the end only"
+                f"{self.name} has no curve of {self.space.title(index)} for {wanted}: it was "
+                f"evaluated at the end only"
             )
         return pd.DataFrame(curves, index=pd.RangeIndex(1, wanted.epochs + 1, name="epoch"))
 
     def _present(self, cell: CellName, group: Group) -> int:
-        index = cell_index(cell)
+        index = self.space.find(cell)
         if not group.n[index]:
             raise group.lacking(index, self.name)
         return index

@@ -18,6 +18,7 @@ from rebench.data import BatchSource, Images, TrainingData, data_spec
 from rebench.recipes import HyperParameters, own_package
 from rebench.runs import Cost, Protocol, RecipeSpec, Record, Trial, collect_provenance, now
 from rebench.runs.record import code_origin
+from rebench.spaces import space_of
 from rebench.train.checkpoint import Checkpoint
 from rebench.train.device import Speed, device_name, peak_memory_mib, reset_peak_memory
 from rebench.train.record import EpochReport, Progress
@@ -164,7 +165,8 @@ class StackRun:
         self, trial: Trial, progress: Progress, hyper: HyperParameters, package: str
     ) -> Record:
         data, skeleton = self._sources.data, trial.skeleton
-        model = data.spec.cost_model(skeleton.channels, skeleton.cells_per_stage)
+        size = (skeleton.channels, skeleton.cells_per_stage)
+        mflops, _ = space_of(trial.space).work(trial.index, data.spec, size)
         return Record(
             trial_id=trial.trial_id,
             trial=trial,
@@ -174,7 +176,7 @@ class StackRun:
                 images_per_s=round(progress.images_per_s, 1),
                 stack=len(self.trials),
                 params_m=self._stack.params / 1e6,
-                mflops=model.of(trial.cell).mflops,
+                mflops=mflops,
                 peak_memory_mib=peak_memory_mib(self._device),
                 resumed=progress.resumed,
             ),

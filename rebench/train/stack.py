@@ -9,7 +9,7 @@ from torch import nn
 
 from rebench.data import BatchSource, DataSpec, epoch_generator
 from rebench.errors import InputError
-from rebench.nets import LayeredNet, Stacked, TinyNet, reference_net
+from rebench.nets import LayeredNet, Stacked, network_builder, reference_net
 from rebench.recipes import make_recipe
 from rebench.runs import Trial
 from rebench.train.checkpoint import Checkpoint
@@ -22,7 +22,9 @@ __all__ = ["Stack", "build_net", "initial_net", "lay_out"]
 
 def build_net(trial: Trial, classes: int) -> LayeredNet:
     """Return the trial's network without its recipe's init; its weights must still be drawn."""
-    build: Callable[..., LayeredNet] = TinyNet if trial.network == "rebench" else reference_net
+    build: Callable[..., LayeredNet] = reference_net
+    if trial.network == "rebench":
+        build = network_builder(trial.space)
     # Modules draw a default init at construction; the global generator must not change.
     with torch.random.fork_rng(devices=[]):
         return build(
@@ -37,7 +39,7 @@ def initial_net(trial: Trial, classes: int) -> LayeredNet:
     """Return the initial network of a trial, always on the CPU."""
     net = build_net(trial, classes)
     generator = epoch_generator(trial.seed, 0, "init")
-    make_recipe(trial.recipe).apply_init(net, trial.cell, generator)
+    make_recipe(trial.recipe).apply_init(net, trial.graph, generator)
     return net
 
 
@@ -65,7 +67,7 @@ class Stack:
         self._recipes = [make_recipe(trial.recipe) for trial in trials]
         self.protocol = trials[0].protocol
         self.initial = [
-            recipe.hyperparameters(trial.cell)
+            recipe.hyperparameters(trial.graph)
             for recipe, trial in zip(self._recipes, trials, strict=True)
         ]
         self.current = list(self.initial)
@@ -100,7 +102,7 @@ class Stack:
             )
             self.current[copy] = recipe.measure(
                 self._lone(copy),
-                trial.cell,
+                trial.graph,
                 images,
                 labels[0],
                 epoch_generator(trial.seed, epoch, "measure"),

@@ -18,7 +18,6 @@ from pydantic import ValidationError
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
-from cells import Cell
 from rebench.arguments import checked, rule_of
 from rebench.data import BatchSource, TrainingData, data_spec, load_data
 from rebench.errors import InputError, MissingDataError, StoreError, TrainingError, UnknownNameError
@@ -144,9 +143,7 @@ def save_network(folder: Path, options: TrainOptions, record: Record, final: Che
     write_atomically(_place(folder, record.trial), save(tensors, told))
 
 
-def kept_networks(
-    run: str | Path, cell: Cell | int | str | None = None, **fields: Any
-) -> list[KeptNetwork]:
+def kept_networks(run: str | Path, cell: Any = None, **fields: Any) -> list[KeptNetwork]:
     """Return the kept networks of a run, of one cell or of all cells.
 
     Args:
@@ -164,17 +161,17 @@ def kept_networks(
             'if the sweep has keep = "weights" in [train]'
         )
     wanted = _trial(0 if cell is None else cell, fields)
-    files = folder.glob(f"{'*' if cell is None else wanted.cell.index}/*{_SUFFIX}")
+    files = folder.glob(f"{'*' if cell is None else wanted.index}/*{_SUFFIX}")
     found = [
         kept
         for kept in map(KeptNetwork.open, files)
         if all(getattr(kept.trial, name) == getattr(wanted, name) for name in fields)
     ]
-    return sorted(found, key=lambda kept: (kept.trial.cell.index, kept.trial.seed, kept.describe()))
+    return sorted(found, key=lambda kept: (kept.trial.index, kept.trial.seed, kept.describe()))
 
 
 @checked
-def network(cell: Cell | int | str, *, run: str | Path | None = None, **fields: Any) -> LayeredNet:
+def network(cell: Any, *, run: str | Path | None = None, **fields: Any) -> LayeredNet:
     """Return the network of a cell in evaluation mode: trained, or at initialisation without `run`.
 
     The network is on the CPU. A call with normalised images [batch, 3, height, width] returns
@@ -243,9 +240,7 @@ def begin_with(trial: Trial, folder: Path | None, data: TrainingData) -> Checkpo
     )
 
 
-def copy_networks(
-    run: str | Path, out: Path, cell: Cell | int | str | None = None, **fields: Any
-) -> int:
+def copy_networks(run: str | Path, out: Path, cell: Any = None, **fields: Any) -> int:
     """Copy the results of `kept_networks`, verified by their records; return their number."""
     found = {kept.trial.trial_id: kept for kept in kept_networks(run, cell, **fields)}
     folder = next((kept.path.parents[2] for kept in found.values()), out)  # RUN/weights/CELL/FILE
@@ -272,10 +267,10 @@ def _opened(path: Path) -> Iterator[Any]:
 
 
 def _place(folder: Path, trial: Trial) -> Path:
-    return folder / _FOLDER / str(trial.cell.index) / f"{trial.trial_id}{_SUFFIX}"
+    return folder / _FOLDER / str(trial.index) / f"{trial.trial_id}{_SUFFIX}"
 
 
-def _trial(cell: Cell | int | str, fields: Mapping[str, Any]) -> Trial:
+def _trial(cell: Any, fields: Mapping[str, Any]) -> Trial:
     """Return the trial with the given fields; other fields have their defaults."""
     for name in fields:
         if name not in Trial.model_fields:

@@ -7,8 +7,8 @@ import pytest
 from support import json_of
 
 from cells import SPACE_SIZE, Cell
-from rebench.cell_space import cell_facts, space
 from rebench.cli import main
+from rebench.spaces.statistics import cell_facts, space
 
 
 def test_show_draws_the_cell_and_its_numbers(capsys):

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from experiments.published import hpo_bench, own_rates
+from experiments.published import own_rates
 from rebench.errors import UnsafeFileError
+from rebench.nats import hpo_tables
 
 RNG = np.random.default_rng(3)
 # [networks, learning rates, seeds], rounded so that there are ties.
@@ -82,11 +83,12 @@ def test_verdicts_are_those_of_the_plan(name: str, low: float, high: float, verd
 
 
 def test_keys_are_digits_in_the_order_of_the_hyperparameters(monkeypatch):
-    monkeypatch.setattr(hpo_bench, "VALUES", {"weight_decay": [0, 1], "width": [8, 16, 32]})
+    values = {"weight_decay": [0, 1], "width": [8, 16, 32]}
+    monkeypatch.setitem(hpo_tables._TABLES["mlp"], "values", values)
     held = {f"{a}{b}": {"val_acc": [0.1 * a + 0.01 * b] * 5} for a in range(2) for b in range(3)}
-    found = hpo_bench.as_array(held, "file")
+    found = hpo_tables._as_array(held, "mlp", "file")
     assert found.shape == (2, 3, 5)
     assert found[1, 2, 4] == pytest.approx(12.0)
     held["00"]["val_acc"] = [0.5] * 4
     with pytest.raises(UnsafeFileError, match="00 has 4 runs, not 5"):
-        hpo_bench.as_array(held, "file")
+        hpo_tables._as_array(held, "mlp", "file")

@@ -235,19 +235,19 @@ def test_reinforce_ascends_the_gradient_of_the_log_policy(space: str):
     """
     problem = _problem(SPACES[space])
     searcher = Reinforce(problem, np.random.default_rng(0))
-    searcher.logits = np.random.default_rng(1).normal(size=(6, 5))
+    searcher.logits = np.random.default_rng(1).normal(size=30)
     position = searcher.ask().position
 
     def log_chance(logits: np.ndarray) -> float:
-        scores = problem.space.one_hot @ logits.ravel()
+        scores = problem.space.one_hot @ logits
         return float(scores[position] - np.log(np.exp(scores).sum()))
 
-    drawn = problem.space.one_hot[position].reshape(6, 5)
-    for edge, op in itertools.product(range(6), range(5)):
-        nudge = np.zeros((6, 5))
-        nudge[edge, op] = 1e-5
+    drawn = problem.space.one_hot[position]
+    for place in range(30):
+        nudge = np.zeros(30)
+        nudge[place] = 1e-5
         slope = log_chance(searcher.logits + nudge) - log_chance(searcher.logits - nudge)
-        assert (drawn - searcher.expected)[edge, op] == pytest.approx(slope / 2e-5, abs=1e-6)
+        assert (drawn - searcher.expected)[place] == pytest.approx(slope / 2e-5, abs=1e-6)
 
 
 @pytest.mark.parametrize("space", ["whole", "sample"])
@@ -256,7 +256,7 @@ def test_reinforce_draws_each_cell_with_its_chance(space: str):
     problem = _problem(SPACES[space])
     searcher = Reinforce(problem, np.random.default_rng(0))
     uniform = np.random.default_rng(0).random(600).tolist()
-    logits = searcher.logits = np.random.default_rng(1).normal(size=(6, 5))
+    logits = searcher.logits = np.random.default_rng(1).normal(size=30)
 
     def drawn(weights: np.ndarray) -> int:
         at = uniform.pop(0) * weights.sum()
@@ -264,10 +264,10 @@ def test_reinforce_draws_each_cell_with_its_chance(space: str):
 
     for _ in range(100):
         if space == "whole":
-            ops = tuple(drawn(np.exp(edge)) for edge in logits)
+            ops = tuple(drawn(np.exp(edge)) for edge in logits.reshape(6, 5))
             expected = Cell(ops).index
         else:
-            expected = drawn(np.exp(problem.space.one_hot @ logits.ravel()))
+            expected = drawn(np.exp(problem.space.one_hot @ logits))
         assert searcher.ask() == Query(expected, 0)
 
 
@@ -277,14 +277,14 @@ def test_reinforce_takes_the_steps_of_adam(scale: float):
     searcher = Reinforce(_problem(SPACES["sample"]), np.random.default_rng(0))
     values = scale * np.array([60.0, 80.0, 50.0, 70.0])
     gradients: list[np.ndarray] = []
-    logits = np.zeros((6, 5))
+    logits = np.zeros(30)
 
     def mean(told: np.ndarray, momentum: float) -> np.ndarray:
         return np.average(told, axis=0, weights=momentum ** np.arange(len(told) - 1, -1, -1))
 
     for turn, value in enumerate(values):
         query = searcher.ask()
-        drawn = searcher.space.one_hot[query.position].reshape(6, 5)
+        drawn = searcher.space.one_hot[query.position]
         advantage = value - mean(values[: turn + 1], 0.9)
         gradients.append(advantage * (drawn - searcher.expected))
         told = np.array(gradients)
@@ -362,7 +362,7 @@ def test_hyperband_with_three_rungs_halves_by_the_ratio_of_epochs():
 def test_kernel_density_sums_to_one_over_the_space_and_draws_from_itself():
     generator = np.random.default_rng(0)
     space = SearchSpace.whole()
-    density = _Density(space.ops[generator.integers(0, 15625, 8)])
+    density = _Density(space.ops[generator.integers(0, 15625, 8)], np.full(6, 5))
     mass = np.exp(density.log_at(space.ops))
     assert mass.sum() == pytest.approx(1.0)
     drawn = density.draw(20_000, generator)
@@ -376,7 +376,7 @@ def test_a_density_has_scott_s_width_and_aitchison_and_aitken_s_kernels():
     """Compute by a loop the width at each edge, within its limits, and the mean of the kernels."""
     ops = np.array([[0, 1, 2, 3, 4, at] for at in range(5)])
     ops[1:, 1:5] = [[1, 2, 3, 0], [1, 2, 0, 1], [1, 0, 1, 2], [1, 0, 1, 3]]
-    density = _Density(ops)
+    density = _Density(ops, np.full(6, 5))
     widths = []
     for edge in ops.T:
         spread = np.sqrt(1 - sum((edge == kind).mean() ** 2 for kind in range(5)))
@@ -409,7 +409,10 @@ def test_bohb_proposes_the_draw_at_which_good_cells_are_denser(told: int, fewest
         if options:
             expected = space.sample(twin)
         else:
-            good, bad = (_Density(space.ops[part]) for part in (cells[:fewest], cells[fewest:told]))
+            good, bad = (
+                _Density(space.ops[part], np.full(6, 5))
+                for part in (cells[:fewest], cells[fewest:told])
+            )
             draws = good.draw(4, twin)
             best = max(draws, key=lambda ops: good.log_at(ops[None]) - bad.log_at(ops[None]))
             expected = Cell(tuple(best.tolist())).index

@@ -68,7 +68,7 @@ def test_path_encoding_is_the_set_of_operation_sequences():
             if all(ops):
                 code = sum((op - 1) * 4**power for power, op in enumerate(reversed(ops)))
                 expected.add(starts[len(route)] + code)
-        assert set(np.flatnonzero(space.path_encoding[position])) == expected
+        assert set(np.flatnonzero(space.features[position, 30:])) == expected
 
 
 def test_all_cells_given_by_index_are_the_whole_space():

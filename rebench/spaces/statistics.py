@@ -14,6 +14,7 @@ from cells.classes import functional_classes
 from cells.graph import Fact
 from cells.table import space_ops
 from rebench.data import BENCHMARK, data_spec
+from rebench.spaces.nb201 import cost_model
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,4 +56,4 @@ def _cost_models() -> Iterator[tuple[str, CostModel]]:
     """Yield the suffix of a data set's columns, and its cost model."""
     for name in dict.fromkeys(dataset for dataset, _ in BENCHMARK.values()):
         suffix = "" if name == "cifar10" else "_" + name.lower().replace("-", "_")
-        yield suffix, data_spec(name).cost_model()
+        yield suffix, cost_model(data_spec(name))
