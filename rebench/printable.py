@@ -7,8 +7,6 @@ import re
 from numbers import Real
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from cells.errors import shown
-
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -26,6 +24,8 @@ __all__ = [
 
 _Value = TypeVar("_Value")
 
+_LONGEST: Final = 120
+
 CONTROL: Final = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 )
@@ -33,6 +33,12 @@ CONTROL: Final = re.compile(
 
 
 _NUMBER: Final = re.compile(r"(-|(< )?-?[\d.,]+(e[+-]?\d+)?)( ?%|[ *])?")
+
+
+def shown(value: object) -> str:
+    """Return a value as ASCII text, cut after 120 characters, for messages."""
+    text = ascii(value[:_LONGEST] if isinstance(value, str) else value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
 def printable(text: str, keep: str = "\t\n") -> str:

@@ -96,7 +96,7 @@ class StratifiedCells(TableColumn):
     """Number of cells."""
     seed: Annotated[int, Field(ge=0)] = 0
     """Seed of the draws."""
-    strata: Annotated[int, Field(ge=1, le=1_000_000)] = 10
+    strata: Annotated[int, Field(ge=1)] = 10
     """Number of parts."""
     by: Literal["accuracy", "multiplier"] = "accuracy"
     """Order: accuracy in `table` (then required), or the factor by which the recipe `topology`
@@ -219,7 +219,11 @@ class SweepSpec(Plain, strict=True):
             for name in (*cells.indices, *cells.strings):
                 space.find(name)
         except (InputError, ValueError) as error:  # the second: a CellError
-            raise ValueError(str(error)) from error
+            raise ValueError(f"an item of indices or strings: {error}") from error
+        if cells.stratified is not None and cells.stratified.strata > space.size:
+            raise ValueError(
+                f"cells.stratified.strata must be at most {space.size}, got {cells.stratified.strata}"
+            )
         return cells
 
     @field_validator("start")

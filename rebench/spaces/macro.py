@@ -10,7 +10,7 @@ import numpy as np
 from rebench.spaces.base import Ints
 from rebench.spaces.grid import Grid
 
-__all__ = ["SPACE"]
+__all__ = ["SPACE", "Macro"]
 
 # The layers of each stage after its first layer. Identity there leaves the network unchanged; as
 # the first layer of a stage it is a convolution, because it changes the shape.

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from rebench.spaces.grid import Grid
 
-__all__ = ["SPACE"]
+__all__ = ["SPACE", "Perceptrons"]
 
 
 class Perceptrons(Grid):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,8 +12,10 @@ from cells.classes import functional_classes, trainable_networks
 from cells.ops import AVG_POOL, CONV_1X1, CONV_3X3
 from cells.paths import depth_array
 from cells.table import compile_space, space_ops
-from rebench.data import DataSpec
 from rebench.spaces.base import Bools, Floats, Ints, Space
+
+if TYPE_CHECKING:
+    from rebench.data import DataSpec
 
 __all__ = ["SPACE", "NasBench201", "cost_model"]
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
 
 from cells import Cell
-from rebench.data import DataSpec
 from rebench.spaces.base import Floats, Ints
 from rebench.spaces.grid import Grid
+
+if TYPE_CHECKING:
+    from rebench.data import DataSpec
 
 __all__ = ["CELL", "SPACE", "SizeSpace"]
 

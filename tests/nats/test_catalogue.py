@@ -14,6 +14,9 @@ def test_every_published_benchmark_can_be_fetched_or_says_how():
         if known.wheel is not None:
             assert fetchable(name).wheel == known.wheel
             continue
+        if known.url:
+            assert fetchable(name).url.startswith("https://")
+            continue
         with pytest.raises(MissingDataError, match=r"In a browser open https://drive\.google\.com"):
             fetchable(name)
     with pytest.raises(UnknownNameError, match="analog-nasbench"):
