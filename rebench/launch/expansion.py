@@ -86,10 +86,12 @@ def _accuracies(space: Space, column: TableColumn) -> NDArray[np.float64]:
     from rebench.tables import open_table  # loads pandas
 
     table = open_table(column.table)
-    means = table.means(column.dataset, column.split, column.epochs)
-    accuracies = np.full(space.size, np.nan)
-    accuracies[means.index.to_numpy()] = means.to_numpy()
-    return accuracies
+    if table.space is not space:
+        raise InputError(
+            f"{table.name} is a table of the space {table.space.name}, not {space.name}"
+        )
+    means = table.group(column.dataset, column.split, column.epochs).mean("accuracy")
+    return table.measure.goodness(means)
 
 
 _rule = functools.lru_cache(make_recipe)

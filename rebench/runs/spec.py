@@ -222,7 +222,8 @@ class SweepSpec(Plain, strict=True):
             raise ValueError(f"an item of indices or strings: {error}") from error
         if cells.stratified is not None and cells.stratified.strata > space.size:
             raise ValueError(
-                f"cells.stratified.strata must be at most {space.size}, got {cells.stratified.strata}"
+                f"cells.stratified.strata must be at most {space.size}, got "
+                f"{cells.stratified.strata}"
             )
         return cells
 

@@ -40,9 +40,9 @@ class Group:
         found = np.unique(keys["seed"])
         self.seeds: tuple[int, ...] = tuple(found.tolist())
         places = np.searchsorted(found, keys["seed"])
-        self._space = source.meaning.space
+        self.space = source.meaning.space
         self._measure = source.meaning.measure
-        shape = (self._space.size, len(found))
+        shape = (self.space.size, len(found))
         self.present: NDArray[np.bool_] = np.zeros(shape, dtype=bool)
         # The flat position of each source row in a [cell, seed] array.
         at = np.ravel_multi_index((keys["index"], places), self.present.shape)
@@ -127,7 +127,7 @@ class Group:
         spec = benchmark_data(self.key.dataset)
         unknown = self.index[np.isnan(cost[self.index])]
         if spec is not None and len(unknown):
-            params_m, mflops = self._space.cost(unknown, spec)
+            params_m, mflops = self.space.cost(unknown, spec)
             cost = cost.copy()
             cost[unknown] = params_m if name == "params_m" else mflops
         return cost
@@ -165,7 +165,7 @@ class Group:
 
     def lacking(self, index: int, table: str) -> MissingDataError:
         """Return an error for a missing cell `index` that names cells of the table."""
-        space = self._space
+        space = self.space
         networks = space.equal_networks(np.arange(space.size))
         equal = self.index[networks[self.index] == networks[index]]
         instead = f"{space.title(int(equal[0]))} is the same network; " if len(equal) else ""

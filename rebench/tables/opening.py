@@ -99,10 +99,8 @@ class _Named:
         """The meaning of the table, and the checked rows of all recipes."""
         file = self.parquet
         indexed = file is not None and is_indexed(file)
-        if file is not None and (indexed or file.path.name == _RESULTS):
-            rows = file.frame()
-        else:
-            rows = read_long_file(self.file)
+        ours = indexed or self.file.name == _RESULTS or self._described != Meaning()
+        rows = file.frame() if file is not None and ours else read_long_file(self.file)
         for column, value in self.settings.items():
             values = rows[column].astype(str)
             if value not in set(values):

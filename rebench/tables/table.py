@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from rebench.arguments import Between, checked
 from rebench.errors import InputError, MissingDataError, UnknownNameError
-from rebench.spaces import Space, space_of
+from rebench.spaces import NB201, Space, space_of
 from rebench.tables.answers import CellCost, CellName, Summary
 from rebench.tables.checks import check_once, check_values, scaled
 from rebench.tables.columns import MEAN_SEED, seed_name, usual_split
@@ -222,7 +222,8 @@ class Table:
     def recipe(self) -> str | None:
         """The recipe of the cells' training; ``nb201`` for a published table without recipes."""
         if "recipe" not in self._source.columns:
-            return "nb201" if self.origin == "published" else None
+            is_benchmark = self.origin == "published" and self.space is NB201
+            return "nb201" if is_benchmark else None
         return str(self._source.read(self.keys[0], ("recipe",))["recipe"][0])
 
     def __repr__(self) -> str:
@@ -483,9 +484,13 @@ def _explained(seeds: Iterable[int]) -> str:
 
 
 def _by_index(columns: Mapping[str, NDArray[np.generic]], group: Group) -> pd.DataFrame:
+    """Return a frame by the items of a group: by index for cells, by label for other spaces."""
     import pandas as pd
 
-    return pd.DataFrame(columns, index=pd.Index(group.index, name="index"))
+    items = pd.Index(group.index, name="index")
+    if group.space is not NB201:
+        items = pd.Index([group.space.label(index) for index in group.index], name=group.space.item)
+    return pd.DataFrame(columns, index=items)
 
 
 class Recipes(Mapping[str, Table]):

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import http.server
 import io
 import pickle
 import tarfile
-import threading
 from pathlib import Path
 
 import numpy as np
@@ -16,26 +14,6 @@ import pytest
 
 from rebench.data import data_spec, fetch, read_raw
 from rebench.errors import MissingDataError
-
-
-@pytest.fixture
-def served(tmp_path: Path):
-    folder = tmp_path / "served"
-    folder.mkdir()
-
-    class Quiet(http.server.SimpleHTTPRequestHandler):
-        def __init__(self, *arguments):
-            super().__init__(*arguments, directory=str(folder))
-
-        def log_message(self, *arguments):
-            pass
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Quiet) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield folder, f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
 
 
 def packed(members: dict[str, bytes]) -> bytes:
