@@ -121,17 +121,16 @@ def svg_pieces(graph: Graph) -> list[str]:
     return [
         _HEAD,
         *map(_edge_svg, arrows(graph)),
-        *map(_vertex_svg, range(len(VERTICES))),
-        _text_svg((WIDTH / 2, HEIGHT - 14), depths_text(graph)),
-        "</svg>",
+        "".join(map(_vertex_svg, range(len(VERTICES)))),
+        _text_svg((WIDTH / 2, HEIGHT - 14), depths_text(graph)) + "</svg>",
     ]
 
 
 def svg(graph: Graph) -> str:
     """Return the drawing with its title as the text of an SVG file."""
-    *pieces, end = svg_pieces(graph)
+    head, *rest = svg_pieces(graph)
     title = f'<text x="8" y="18" text-anchor="start" font-weight="bold">{graph.title}</text>'
-    return "".join([*pieces, title, end])
+    return "".join([head, title, *rest])
 
 
 def _edge_svg(arrow: Arrow) -> str:

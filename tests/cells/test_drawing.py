@@ -38,7 +38,7 @@ def test_every_edge_has_a_label_and_dead_edges_are_pale_below_the_others():
 def test_title_and_depths_are_written():
     """Cell 1696 has three paths without and one path with a convolution."""
     texts = [text.text for text in drawn(Cell.from_index(1696)).iter(f"{SVG}text")]
-    assert texts[-2:] == ["4 paths, of depths 1, 1, 1, 2", "cell 1696"]
+    assert (texts[0], texts[-1]) == ("cell 1696", "4 paths, of depths 1, 1, 1, 2")
     assert depths_text(Cell.parse("0_00_000")) == "no path from 0 to 3"
     assert depths_text(Cell.parse("0_00_300")) == "1 path, of depth 2"
 
