@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cells.classes import Partition, functional_classes
+from cells.drawing import svg
 from cells.errors import CellError, shown
 from cells.graph import Fact, Graph, joined
 from cells.ops import CONV_1X1, CONV_3X3, EDGES, OP_NAMES, SPACE_SIZE, index_order
@@ -176,6 +177,10 @@ class Cell(Graph):
             "functional_class": members[0],
             "class_size": len(members),
         }
+
+    def _repr_svg_(self) -> str:
+        """Return the drawing of the graph, for notebooks."""
+        return svg(self)
 
     def __str__(self) -> str:
         """Return the architecture string."""

@@ -68,7 +68,7 @@ def run_page(text: str, folder: Path, *, write: bool, shown: bool = False) -> st
             printed = _run(["-c", content], folder)
         elif language == "console":
             for command, output in _COMMAND.findall(content):
-                printed = _run(["-m", *shlex.split(command)], folder)
+                printed = _run(["-m", *shlex.split(command, comments=True)], folder)
                 _compare(output or "...\n", printed, said)
         elif language == "text":
             _compare(content, printed, (lambda _: "") if write else said)

@@ -68,6 +68,7 @@ LINES = {
     "table list": "",
     "table release": "run --out released.parquet --title small --force",
     "rank": "table.parquet --published published.parquet --draws 20",
+    "explore": "table.parquet@topology --out explore.html --force --draws 20",
     "rank --across recipes": "table.parquet --across recipes --draws 20",
     "rank --across datasets": "space.parquet --across datasets --draws 20 --top 100,20",
     "export": "nats table.parquet@topology --out nats --force",

@@ -36,6 +36,9 @@ COMMANDS: Final[dict[str, Command]] = {
     "query": Command("query:query", ASK, "Show the accuracies and the rank of one cell."),
     "rank": Command("rank:rank", ASK, "Compare rankings between recipes and between seeds."),
     "report": Command("rank:report", ASK, "Write the comparisons of `rank` as a page."),
+    "explore": Command(
+        "explore:explore", ASK, "Write a page that shows every cell of a table as a point."
+    ),
     "table": Command("tables:app", ASK, "List, import, download or publish tables of accuracies."),
     "export": Command("tables:export", ASK, "Write a table of accuracies for another program."),
     "cells": Command("cells:app", ASK, "Show cells (architectures) and their statistics."),

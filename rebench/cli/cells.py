@@ -9,7 +9,7 @@ import typer
 
 from rebench.cli import options
 from rebench.cli.groups import App
-from rebench.cli.output import print_facts, print_json
+from rebench.cli.output import print_facts, print_json, say
 from rebench.errors import InputError
 
 if TYPE_CHECKING:
@@ -21,7 +21,17 @@ app = App(help="Show cells (architectures) and the statistics of their graphs.")
 
 
 @app.command()
-def show(cell: options.CellName, as_json: options.AsJson = False) -> None:
+def show(
+    cell: options.CellName,
+    figure: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Save a drawing of the graph (.svg, .pdf or .png) to this file."
+        ),
+    ] = None,
+    force: options.Force = False,
+    as_json: options.AsJson = False,
+) -> None:
     """Show one cell: its drawing, paths, degrees, learning-rate multipliers, class and cost.
 
     Example: rebench cells show 1696
@@ -30,6 +40,8 @@ def show(cell: options.CellName, as_json: options.AsJson = False) -> None:
     from rebench.spaces import statistics
 
     chosen = Cell.find(cell)
+    if figure is not None:
+        _save_drawing(chosen, figure, force)
     facts = statistics.cell_facts(chosen)
     if as_json:
         print_json(facts)
@@ -39,6 +51,23 @@ def show(cell: options.CellName, as_json: options.AsJson = False) -> None:
     typer.echo(f"{chosen}\n\n{draw(chosen)}\n")
     shown = list(facts.items())[3:]
     print_facts({name.replace("_", " "): value for name, value in shown})
+
+
+def _save_drawing(cell: Cell, path: Path, force: bool) -> None:
+    """Save the drawing of a cell; an SVG file is that of notebooks."""
+    if path.suffix not in (".svg", ".pdf", ".png"):
+        raise InputError(f"--figure takes FILE.svg, FILE.pdf or FILE.png, got {path}")
+    options.refuse_existing(path, force)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix == ".svg":
+        from cells.drawing import svg
+
+        path.write_text(svg(cell), encoding="utf-8")
+    else:
+        from rebench.report.figures.cells import draw_cell  # loads matplotlib
+
+        draw_cell(cell).save(path.with_suffix(""), formats=[path.suffix[1:]])
+    say(f"wrote {path}", err=True)
 
 
 def draw(cell: Cell) -> str:

@@ -1,4 +1,4 @@
-"""Reports: one page about a run, as self-contained HTML and as Markdown, and figures."""
+"""Reports: one page about a run, as HTML and as Markdown; a page to explore tables; figures."""
 
 import lazy_loader
 

@@ -56,3 +56,21 @@ def test_equal_cells_of_the_analyses_are_a_column():
     assert (len(equal), equal["network_class"].nunique()) == (11_212, 1_404)
     assert table["functional_class"].nunique() == 6_466
     assert cell_facts(Cell.from_index(1696)) == table.loc[1696].to_dict()
+
+
+@pytest.mark.parametrize("suffix", ["svg", "png", "pdf"])
+def test_drawing_of_a_cell_is_saved(tmp_path, capsys, suffix):
+    file = tmp_path / "new" / f"cell.{suffix}"
+    assert main(["cells", "show", "11", "--figure", str(file)]) == 0
+    assert capsys.readouterr().err == f"wrote {file}\n"
+    if suffix == "svg":
+        assert file.read_text() == Cell.from_index(11)._repr_svg_()
+    else:
+        assert file.read_bytes()[:4] in (b"\x89PNG", b"%PDF")
+    assert main(["cells", "show", "11", "--figure", str(file)]) == 2
+    assert "--force" in capsys.readouterr().err
+
+
+def test_drawing_in_another_format_is_refused(capsys):
+    assert main(["cells", "show", "11", "--figure", "cell.gif"]) == 2
+    assert "FILE.svg, FILE.pdf or FILE.png, got cell.gif" in capsys.readouterr().err

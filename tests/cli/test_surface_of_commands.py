@@ -15,11 +15,11 @@ from rebench.cli.app import COMMANDS
 MOST_COMMANDS, MOST_OPTIONS = 30, 80
 # Option, least, most, default: commands.
 NUMBERS = {
-    ("--epochs", 1, None, None): "query rank report table-ingest export",
+    ("--epochs", 1, None, None): "query rank report explore table-ingest export",
     ("--epochs", 1, None, 4): "demo",
     ("--epochs", 1, 100_000, 200): "train",
     ("--longer", 1, None, None): "train",
-    ("--seed", 0, None, 0): "rank report recipe-show search-run search-compare search-proxies",
+    ("--seed", 0, None, 0): "rank report explore recipe-show search-run search-compare search-proxies",
     ("--seed", 0, 2**31 - 1, None): "train",
     ("--jobs", 1, None, None): "table-ingest",
     ("--trials-per-job", 1, None, None): "sweep-plan submit",
