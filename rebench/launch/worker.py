@@ -21,9 +21,9 @@ from types import FrameType
 from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias
 
 from rebench.errors import ClusterError, Interrupted, MissingDataError, StoreError
-from rebench.launch.clusters import cluster, recorded
+from rebench.launch.clusters import recorded
 from rebench.launch.devices import find_device, set_threads
-from rebench.launch.journal import Intent, Journal, Submission
+from rebench.launch.journal import Intent, Job, JobState, Journal, Submission
 from rebench.launch.liveness import Reporter
 from rebench.launch.logs import begin_of
 from rebench.machine import search_garbage_rarely
@@ -37,7 +37,7 @@ from rebench.runs import (
     job_name,
     now,
 )
-from rebench.runs.claims import Claims, Holder, this_process
+from rebench.runs.claims import Claims, Fate, Holder, mark_of, runs, this_process
 from rebench.runs.folder import Identity, read_kept
 from rebench.runs.record import code_digest, node_name, slurm_number
 
@@ -59,22 +59,27 @@ _AGAIN: Final = "`rebench submit` sends the remaining trials of the job again"
 _log = logging.getLogger("rebench.worker")
 
 
-def _identify(submission: Submission, *, in_job: bool) -> tuple[Holder, int, int]:
+def _identify(submission: Submission, cluster: str, *, in_job: bool) -> tuple[Holder, int, int]:
     """Return the identity of this process, its rank, and the number of processes of its job."""
+    rank, processes = 0, 1
     if in_job:
-        from submitit import JobEnvironment
+        home = recorded(cluster)
+        # A job of this machine has the number of its first process, which the submitter knows.
+        number = os.environ.get("REBENCH_JOB", "")
+        if "SUBMITIT_EXECUTOR" in os.environ:
+            from submitit import JobEnvironment
 
-        job = JobEnvironment()
-        home, rank, processes = cluster(job.cluster), job.global_rank, job.num_tasks
-        number = job.job_id
-        if not home.has_queue:
-            # A job of this machine has the number of its first process, which the submitter knows.
-            number = os.environ["REBENCH_JOB"]
+            job = JobEnvironment()
+            home = recorded(job.cluster)
+            rank, processes = job.global_rank, job.num_tasks
+            if home.has_queue:
+                number = job.job_id
     else:
         # Outside of a worker's job: if this process runs inside another SLURM job, the claims name
         # that job, and the queue shows whether it is alive.
-        allocation, rank, processes = job_name(), 0, 1
-        home, number = cluster("slurm" if allocation else "debug"), allocation or str(os.getpid())
+        allocation = job_name()
+        home = recorded("slurm" if allocation else "debug")
+        number = allocation or str(os.getpid())
     worker = f"{submission.number:04d}-{number}"
     attempt = 0
     if home.has_queue:
@@ -105,32 +110,32 @@ def work(run: Path, submission: int, chunk: int, task: int, *, in_job: bool = Tr
 class _Worker:
     """One attempt of one worker."""
 
-    def __init__(self, submission: Submission, number: int, task: int, *, in_job: bool) -> None:
-        self._submission, folder = submission, submission.run
-        self._in_job, self._begun = in_job, time.monotonic()
-        self._me, self._rank, self._processes = _identify(submission, in_job=in_job)
-        me, processes = self._me, self._processes
-        self._cluster = cluster(me.cluster)
-        self._log_file = submission.logs / f"{me.job}_{self._rank}.log" if in_job else None
-        self._claims = Claims(
-            folder,
-            me,
-            lives=lambda holder: recorded(holder.cluster).worker_lives(folder, me, holder),
-            died=lambda holder: recorded(holder.cluster).worker_died(holder),
-        )
+    def __init__(self, submission: Submission, chunk: int, task: int, *, in_job: bool) -> None:
+        folder = submission.run
+        intent = _intent_of(submission)
+        me, rank, processes = _identify(submission, intent.cluster, in_job=in_job)
+        self._submission = submission
+        self._intent = intent
+        self._options = intent.options
+        self._me = me
+        self._rank = rank
+        self._processes = processes
+        self._in_job = in_job
+        self._begun = time.monotonic()
+        self._cluster = recorded(me.cluster)
+        self._log_file = submission.logs / f"{me.job}_{rank}.log" if in_job else None
+        self._claims = Claims(folder, me, self._fate)
         self._reporter = Reporter(folder, me, self._log_file)
         self._results = ShardWriter(folder / "results", me.worker, me.attempt, on_wait=_log.warning)
         self._failures = ShardWriter(folder / "failures", me.worker, me.attempt, patience_s=5.0)
-        self._intent = _intent_of(submission)
-        chunk = self._intent.chunks[number]
+        job = submission.planned(intent, chunk)[task]
         # The name of a job contains that of the run, so a damaged run.json is no problem.
-        self._run = Run(folder, chunk.name.removeprefix("rebench-").rpartition("-")[0])
-        self._options = self._intent.options
-        own = set(chunk.trials_of(task))
+        self._run = Run(folder, job.name.removeprefix("rebench-").rpartition("-")[0])
+        own = set(job.trials)
         trials = self._run.trials(own, _log.warning)
         # Trials that are no longer in the sweep are not trained.
         groups: list[TrialGroup] = []
-        for ids in chunk.jobs[task]:
+        for ids in job.groups:
             group = tuple(trials[one] for one in ids if one in trials)
             if group:
                 groups.append(group)
@@ -138,11 +143,12 @@ class _Worker:
         # processes with theirs.
         self._groups: list[TrialGroup] = []
         for at in range(processes):
-            self._groups += groups[(self._rank + at) % processes :: processes]
+            self._groups += groups[(rank + at) % processes :: processes]
         self._finished = FinishedTrials(folder, own).refresh()
         self._failed: set[str] = set()
         self._signal: int | None = None
-        self._ended_by, self._next_look_s = "cancelled or preempted", 0.0
+        self._ended_by = "cancelled or preempted"
+        self._next_look_s = 0.0
         # The process of the submitter continues after the worker, as it was before.
         self._at_end = contextlib.ExitStack()
         self._at_end.callback(self._results.close)
@@ -167,6 +173,33 @@ class _Worker:
         if left:
             note = f"ended; {left} trials are held by other workers"
         self._reporter.end(note)
+
+    def _fate(self, holder: Holder) -> Fate:
+        """Return whether the holder of a claim may live, and otherwise how it ended."""
+        me = self._me
+        seen = runs(holder.process)
+        if seen and (holder.job, holder.attempt) == (me.job, me.attempt):
+            return "lives"
+        state = self._state_of(holder)
+        if state.live and seen is not False:
+            return "lives"
+        return "stopped" if state.kind == "stopped" else "died"
+
+    def _state_of(self, holder: Holder) -> JobState:
+        """Return the state of the job of a worker."""
+        job = Job(
+            submission=self._submission,
+            cluster=holder.cluster,
+            is_sent=True,
+            number=holder.job,
+            process=holder.process,
+            owner=holder.user,
+        )
+        try:
+            (job,) = recorded(holder.cluster).look([job])
+        except ClusterError:
+            return JobState("unknown")
+        return job.state
 
     def _open(self, group: TrialGroup) -> set[str]:
         return {one.trial_id for one in group} - self._finished.trials.keys() - self._failed
@@ -351,11 +384,19 @@ class _Worker:
             self._next_look_s = time.monotonic() + _LOOK_EVERY_S
             if self._run_is_gone():
                 raise StoreError(f"{self._run.folder} was deleted or replaced: this worker ends")
-            if self._signal is None and self._in_job and self._cluster.job_was_killed(self._me.job):
+            if self._signal is None and self._leader_was_killed():
                 self._ended_by = f"process {self._me.job} of the job was killed"
                 _log.warning("%s: stopping at the next checkpoint", self._ended_by)
                 self._signal = signal.SIGTERM
         return self._signal is not None
+
+    def _leader_was_killed(self) -> bool:
+        """Return whether the process that leads a job of this machine has ended.
+
+        The system does not use its number again before this session ends.
+        """
+        leader = os.getsid(0)
+        return self._in_job and self._me.job == str(leader) and not mark_of(leader).started
 
     def _run_is_gone(self) -> bool:
         """Return whether the folder was deleted, or is now that of another run."""
@@ -372,8 +413,10 @@ class _Worker:
         if number == signal.SIGINT:
             self._reporter.end("interrupted")
             raise KeyboardInterrupt
-        told_to_end = number == signal.SIGTERM
-        again = self._in_job and self._cluster.can_requeue(me.job, told_to_end=told_to_end)
+        again = self._in_job and self._cluster.has_queue
+        if again and number == signal.SIGTERM:
+            # A cancelled job gets this signal too, and must not start again.
+            again = self._state_of(me).kind == "running"
         self._reporter.end("requeued" if again else self._ended_by)
         if again:
             used_s = time.monotonic() - self._begun
@@ -393,7 +436,13 @@ class _Worker:
             why = f"gave up: the job reached its time limit too many times ({times})"
             self._reporter.end(f"{why}; raise slurm.time_min, or submit again")
             raise ClusterError(why)
-        self._cluster.requeue(job, alone=self._processes == 1)
+        own = Job(submission=self._submission, cluster=self._me.cluster, number=job)
+        try:
+            self._cluster.stop([own], requeue=True)
+        except ClusterError:
+            # Another process of the job requeued it first; SLURM lets this process finish.
+            if self._processes == 1 or self._state_of(self._me).kind == "running":
+                raise
 
 
 def is_late(used_s: float, limit_s: float) -> bool:
