@@ -1,4 +1,4 @@
-"""Discovery of recipes, algorithms and data sets, in rebench and in other installed packages.
+"""Discovery of recipes, algorithms, data sets and clusters in all installed packages.
 
 Another package announces its additions as entry points in its ``pyproject.toml``::
 
@@ -25,7 +25,7 @@ __all__ = ["ExtensionKind", "announced", "entries", "import_modules"]
 
 _log = logging.getLogger("rebench.extensions")
 
-ExtensionKind: TypeAlias = Literal["recipes", "algorithms", "datasets", "spaces"]
+ExtensionKind: TypeAlias = Literal["recipes", "algorithms", "datasets", "clusters", "spaces"]
 
 
 def entries(module: str, name: str) -> dict[str, Any]:

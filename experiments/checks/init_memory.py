@@ -113,8 +113,8 @@ def fourth_powers(trials: list[Trial], data: TrainingData) -> Iterator[list[list
         stack.set_rates(rate_factor(protocol, EPOCHS, epoch))
         batches = source.epoch(seeds, epoch, protocol.batch_size, augment=protocol.augment)
         for images, labels in batches:
-            stack.steps.train(images, labels)
-        stack.steps.clear()
+            stack.train(images, labels)
+        stack.clear()
         yield seen()
 
 

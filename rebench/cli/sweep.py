@@ -183,13 +183,12 @@ def plan(
 
 def _machine() -> Machine:
     """Return the example for this machine: for SLURM if it answers, else for a laptop."""
-    from rebench.launch.clusters.commands import ask
+    from rebench.launch.clusters.commands import has_gpus
 
     try:
-        devices = ask("sinfo", "-h", "-o", "%G", limit_s=20)
+        return "slurm-gpu" if has_gpus() else "slurm-cpu"
     except ClusterError:
         return "laptop"
-    return "slurm-gpu" if "gpu" in devices else "slurm-cpu"
 
 
 def _power(sweep: SweepSpec, expansion: Expansion, drop: float, like: str | None) -> pd.DataFrame:

@@ -8,36 +8,23 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from rebench.errors import InputError
-from rebench.launch.clusters import JobView, Limits, cluster
-from rebench.launch.clusters.commands import QueuedJob
-from rebench.launch.journal import Chunk, Groups, Intent
+from rebench.launch.clusters import Limits, cluster
+from rebench.launch.journal import Chunk, Groups, Intent, Job
 from rebench.launch.state import State
-from rebench.runs import (
-    GUESS,
-    Job,
-    SlurmOptions,
-    SweepSpec,
-    TimeModel,
-    Trial,
-    group,
-    pack_jobs,
-)
-from rebench.runs.slurm_options import slurm_minutes
+from rebench.runs import GUESS, SlurmOptions, SweepSpec, TimeModel, Trial, group, pack_jobs
 
-__all__ = ["Decision", "Order", "Throttle", "bad_nodes", "cut", "decide", "named", "smaller"]
+__all__ = ["Decision", "Order", "Throttle", "bad_nodes", "cut", "decide", "smaller"]
 
 # A node that fails this many jobs in a row, each within this time, is left out for this long.
 _IN_A_ROW: Final = 3
 _AT_ONCE_MIN: Final = 1.0
 _LEFT_OUT_S: Final = 3600.0
-_FAILED: Final = frozenset({"FAILED", "BOOT_FAIL", "LAUNCH_FAILED"})
-_ENDED: Final = _FAILED | {"COMPLETED", "CANCELLED", "TIMEOUT", "PREEMPTED", "OUT_OF_MEMORY"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,11 +80,12 @@ def decide(
     The names of the jobs begin with `prefix`.
     """
     home = cluster(order.cluster)
-    options, notes = spec.slurm, list[str]()
+    options = spec.slurm
+    notes: list[str] = []
     if home.waits:
         options = options.model_copy(update={"array_parallelism": 1})
     last = state.last or Intent(cluster=order.cluster, spec_hash="", options=options, chunks=())
-    failed = set[str]()
+    failed: set[str] = set()
     if not order.retry_failed:
         failed = state.failed
     pending, groups = _select(trials, state, failed, spec.stack)
@@ -105,15 +93,31 @@ def decide(
     if order.trials is not None:
         groups = _at_most(order.trials, groups, pending)
     _note_memory(state, last.options, options, pending, notes)
+    judged_from = number
     left_out: dict[str, float] = {}
     if order.preflight:
+        judged_from = last.nodes_judged_from
         left_out = _left_out(state, last, limits, options, now, notes)
-    options = _without(options, left_out)
+    if left_out:
+        excluded = sorted(left_out)
+        if options.exclude:
+            excluded.insert(0, options.exclude)
+        options = options.model_copy(update={"exclude": ",".join(excluded)})
     live = [job for job in state.jobs if job.live and job.cluster == order.cluster]
     throttle = Throttle(options.array_parallelism, _live_arrays(live, options.partition or ""))
     here = not home.has_queue
     packed = pack_jobs(groups, times, options, trials_per_job=order.trials_per_job, here=here)
-    jobs = _fit(packed, limits.at_once, len(live))
+    hours = 0.0
+    works: list[Groups] = []
+    for bundle in packed:
+        hours += bundle.seconds / 3600
+        works.append(tuple(tuple(one.trial_id for one in members) for members in bundle.groups))
+    if limits.at_once is not None:
+        works = _share(works, limits.at_once - len(live))
+    # The first array may start at once.
+    first = throttle.first_size(limits.largest)
+    chunks = cut(prefix, works[:first], first)
+    chunks += cut(prefix, works[first:], limits.largest, len(chunks))
     return Decision(
         intent=Intent(
             cluster=order.cluster,
@@ -124,10 +128,10 @@ def decide(
             data_root=order.data_root,
             trials_per_job=order.trials_per_job,
             left_out=left_out,
-            nodes_judged_from=last.nodes_judged_from if order.preflight else number,
-            chunks=named(prefix, _arrays(jobs, throttle, limits.largest)),
+            nodes_judged_from=judged_from,
+            chunks=tuple(chunks),
         ),
-        hours=sum(job.seconds for job in jobs) / 3600,
+        hours=hours,
         times_from=times.source,
         throttle=throttle,
         pending=pending,
@@ -172,38 +176,29 @@ def _at_most(
     return chosen
 
 
-def _without(options: SlurmOptions, nodes: Iterable[str]) -> SlurmOptions:
-    """Step 2: exclude these nodes, in addition to those that the sweep excludes."""
-    if not nodes:
-        return options
-    excluded = sorted(nodes)
-    if options.exclude:
-        excluded.insert(0, options.exclude)
-    return options.model_copy(update={"exclude": ",".join(excluded)})
-
-
-def _arrays(jobs: Sequence[Job], throttle: Throttle, largest: int) -> list[Chunk]:
-    """Step 3: put the jobs into arrays; the first array may start at once."""
-    specs = []
+def _live_arrays(jobs: Iterable[Job], partition: str) -> Mapping[str, int]:
+    """Return array number -> number of its jobs in the queue, for one partition."""
+    counts: Counter[str] = Counter()
     for job in jobs:
-        groups = [tuple(one.trial_id for one in group) for group in job.groups]
-        specs.append(tuple(groups))
-    first = throttle.first_size(largest)
-    return cut(specs[:first], first) + cut(specs[first:], largest)
+        asked = job.options.partition or ""
+        if job.number and asked == partition and job.state.kind != "unknown":
+            counts[job.array] += 1
+    return counts
 
 
-def cut(jobs: Sequence[Groups], size: int) -> list[Chunk]:
-    """Return chunks of at most `size` jobs; `named` gives them their names."""
-    starts = range(0, len(jobs), size)
-    return [Chunk(name="", jobs=tuple(jobs[start : start + size])) for start in starts]
+def _share(jobs: Sequence[Groups], free: int) -> list[Groups]:
+    """Return at most `free` jobs, which share the work of all jobs."""
+    slots = range(min(free, len(jobs)))
+    return [tuple(itertools.chain.from_iterable(jobs[slot::free])) for slot in slots]
 
 
-def named(prefix: str, chunks: Iterable[Chunk]) -> tuple[Chunk, ...]:
-    """Return the chunks with names: `prefix` and the position of the chunk."""
-    return tuple(
-        chunk.model_copy(update={"name": f"{prefix}{number}"})
-        for number, chunk in enumerate(chunks)
-    )
+def cut(prefix: str, jobs: Sequence[Groups], size: int, number: int = 0) -> list[Chunk]:
+    """Return chunks of at most `size` jobs; their names are `prefix` and a number from `number`."""
+    chunks: list[Chunk] = []
+    for start in range(0, len(jobs), size):
+        name = f"{prefix}{number + len(chunks)}"
+        chunks.append(Chunk(name=name, jobs=tuple(jobs[start : start + size])))
+    return chunks
 
 
 def smaller(intent: Intent, number: int) -> Intent:
@@ -211,13 +206,13 @@ def smaller(intent: Intent, number: int) -> Intent:
 
     If this chunk has only one job, the remaining jobs are omitted.
     """
-    chunk, chunks = intent.chunks[number], list(intent.chunks[:number])
+    chunk = intent.chunks[number]
+    chunks = list(intent.chunks[:number])
     size = len(chunk.jobs) // 2
     if size:
         jobs = [job for later in intent.chunks[number:] for job in later.jobs]
-        chunks += cut(jobs, size)
-    prefix = chunk.name.rpartition(".")[0]
-    return intent.model_copy(update={"chunks": named(f"{prefix}.", chunks)})
+        chunks += cut(chunk.name.rpartition(".")[0] + ".", jobs, size, number)
+    return intent.model_copy(update={"chunks": tuple(chunks)})
 
 
 class Throttle:
@@ -256,7 +251,7 @@ class Throttle:
         self._ahead[array] = min(jobs, self.at_once)
 
 
-def bad_nodes(jobs: Iterable[JobView], idle: Iterable[str], judged_from: int = 0) -> list[str]:
+def bad_nodes(jobs: Iterable[Job], idle: Collection[str], judged_from: int = 0) -> list[str]:
     """Return the nodes on which the last three jobs failed at once, before they trained.
 
     If this happened on every node, and there are three or more, the nodes are not to blame. A
@@ -264,18 +259,13 @@ def bad_nodes(jobs: Iterable[JobView], idle: Iterable[str], judged_from: int = 0
     node. So only failures of `idle` jobs count: these jobs never began to train. Submissions before
     `judged_from` are ignored.
     """
-    unused = set(idle)
-    ended: list[tuple[QueuedJob, bool]] = []
-    for job in jobs:
-        if job.submission >= judged_from and job.line and job.state.name in _ENDED:
-            in_vain = job.job in unused and job.state.name in _FAILED
-            ended.append((job.line, in_vain and slurm_minutes(job.line.used) < _AT_ONCE_MIN))
-    falls: dict[str, list[bool]] = {}
-    for line, at_once in sorted(ended, key=lambda pair: pair[0].ended):
-        if line.node:
-            falls.setdefault(line.node, []).append(at_once)
-    bad = [node for node, last in falls.items() if last[-_IN_A_ROW:] == [True] * _IN_A_ROW]
-    if len(bad) == len(falls) >= _IN_A_ROW:
+    failures: dict[str, list[bool]] = {}
+    for job in sorted(jobs, key=lambda job: job.ended):
+        if job.node and not job.live and job.submission.number >= judged_from:
+            at_once = job.state.kind == "failed" and job.used_min < _AT_ONCE_MIN
+            failures.setdefault(job.node, []).append(at_once and job.number in idle)
+    bad = [node for node, last in failures.items() if last[-_IN_A_ROW:] == [True] * _IN_A_ROW]
+    if len(bad) == len(failures) >= _IN_A_ROW:
         return []
     return bad
 
@@ -320,8 +310,8 @@ def _note_memory(
     notes: list[str],
 ) -> None:
     """Add a note if jobs ran out of memory, and the jobs of this submission get no more."""
-    last_jobs = {job.job: job for key, job in state.latest.items() if key in pending}
-    short = sum(job.state.name == "OUT_OF_MEMORY" for job in last_jobs.values())
+    last_jobs = {job.number: job for key, job in state.latest.items() if key in pending}
+    short = sum(job.state.kind == "memory" for job in last_jobs.values())
     same = (before.mem_gb, before.mem_per_cpu) == (options.mem_gb, options.mem_per_cpu)
     if not (short and same):
         return
@@ -334,25 +324,3 @@ def _note_memory(
         f"{short} jobs ran out of memory, and these jobs get the same memory ({given}): cancel"
         f" them, and submit again with more (--set {setting})"
     )
-
-
-def _live_arrays(jobs: Iterable[JobView], partition: str) -> Mapping[str, int]:
-    """Return array number -> number of its jobs in the queue, for one partition."""
-    counts: Counter[str] = Counter()
-    for job in jobs:
-        if job.job and job.partition == partition and job.state.name != "UNKNOWN":
-            counts[job.job.partition("_")[0]] += 1
-    return counts
-
-
-def _fit(packed: list[Job], at_once: int | None, live: int) -> list[Job]:
-    """Return the jobs that may start now; the work of the other jobs is divided among them."""
-    if at_once is None:
-        return packed
-    free = min(at_once - live, len(packed))
-    jobs = []
-    for slot in range(free):
-        queue = packed[slot::free]
-        groups = itertools.chain.from_iterable(job.groups for job in queue)
-        jobs.append(Job(tuple(groups), sum(job.seconds for job in queue)))
-    return jobs

@@ -11,12 +11,13 @@ from __future__ import annotations
 import contextlib
 import getpass
 import itertools
+import math
 import os
 import re
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, Final, Literal, NamedTuple, TypeAlias
 
 from pydantic import Field
 
@@ -28,7 +29,19 @@ from rebench.runs.files import read_file, without_following
 from rebench.runs.folder import Kept, Tell, read_kept, unheard, write_kept
 from rebench.runs.shards import write_atomically
 
-__all__ = ["Chunk", "Groups", "Intent", "Journal", "Owner", "Sent", "Submission"]
+__all__ = [
+    "UNSENT",
+    "Chunk",
+    "Groups",
+    "Intent",
+    "Job",
+    "JobState",
+    "Journal",
+    "Kind",
+    "Owner",
+    "Sent",
+    "Submission",
+]
 
 # Names of the folders of submissions, such as ``0001``.
 _NUMBER: Final = re.compile("[0-9]{4}|[1-9][0-9]{4,}")
@@ -42,10 +55,20 @@ class Owner(Kept):
 
 
 class Sent(Kept):
-    """The jobs of a chunk, in order, after it was submitted."""
+    """The answer of a cluster to an array: the numbers of its jobs, in order."""
 
     jobs: tuple[Annotated[str, Field(pattern=r"^\d+(_\d+)?$")], ...]
     process: ProcessMark | None = None
+    # The script of the jobs, for people to read; it is not part of the file.
+    script: Annotated[str, Field(exclude=True)] = ""
+
+    @classmethod
+    def of_array(cls, number: str, jobs: int, script: str = "") -> Sent:
+        """Return the jobs of an array of SLURM; a single job has the number itself."""
+        numbers = [number]
+        if jobs > 1:
+            numbers = [f"{number}_{task}" for task in range(jobs)]
+        return cls(jobs=tuple(numbers), script=script)
 
 
 # The work of a job: trials by their ids, in groups that are trained as one network.
@@ -58,27 +81,6 @@ class Chunk(Plain):
     name: str
     """The name of its jobs in the queue. It ends with the number of the chunk."""
     jobs: tuple[Groups, ...]
-
-    @property
-    def number(self) -> int:
-        """Position of the chunk in its submission."""
-        return int(self.name.rpartition(".")[2])
-
-    @property
-    def trials(self) -> list[str]:
-        """The trials of all jobs."""
-        groups = itertools.chain.from_iterable(self.jobs)
-        return list(itertools.chain.from_iterable(groups))
-
-    def trials_of(self, task: int) -> tuple[str, ...]:
-        """Return the trials of one job, in order."""
-        return tuple(itertools.chain.from_iterable(self.jobs[task]))
-
-    def sent_as(self, number: str) -> Sent:
-        """Return the jobs of the chunk, given the number of its array or of its only job."""
-        if len(self.jobs) == 1:
-            return Sent(jobs=(number,))
-        return Sent(jobs=tuple(f"{number}_{at}" for at in range(len(self.jobs))))
 
 
 class Intent(Kept):
@@ -104,6 +106,86 @@ class Intent(Kept):
     # Node failures in submissions before this number are ignored.
     nodes_judged_from: int = 0
     chunks: tuple[Chunk, ...]
+
+
+Kind: TypeAlias = Literal[
+    "unsent", "waiting", "running", "ending", "unknown", "ended", "failed", "memory", "stopped"
+]
+
+
+class JobState(NamedTuple):
+    """State of a job: its kind, and the word and the reason of its cluster for the user.
+
+    A job of an unknown kind may run. A `stopped` job was ended by a user or by its cluster.
+    """
+
+    kind: Kind
+    name: str = ""
+    reason: str = ""
+
+    @property
+    def live(self) -> bool:
+        """Whether the job runs or will run; true if its state is unknown."""
+        return self.kind in ("waiting", "running", "ending", "unknown")
+
+
+UNSENT: Final = JobState("unsent")
+"""State of a job that was planned and never submitted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One job of a submission: its work, its place on its cluster, and its state."""
+
+    submission: Submission
+    cluster: str
+    options: SlurmOptions = field(default_factory=SlurmOptions)
+    name: str = ""
+    """The name in the queue, which the jobs of an array share. It ends with the chunk's number."""
+    task: int = 0
+    """Position of the job in its array."""
+    groups: Groups = ()
+    is_sent: bool = False
+    """Whether the journal contains the number of the job."""
+    number: str = ""
+    """Number of the job on its cluster; empty if it was never submitted."""
+    process: ProcessMark | None = None
+    """The process of a job without a scheduler, on this machine or another."""
+    owner: str = ""
+    """The user who submitted the job; empty if unknown."""
+    astray: bool = False
+    """Whether the run is no longer in the folder in which the job looks for it."""
+    state: JobState = UNSENT
+    node: str = ""
+    used_min: float = math.inf
+    """Minutes that the job has run; infinite if unknown."""
+    ended: str = ""
+    """Time of the end, as text that sorts by time."""
+
+    @property
+    def live(self) -> bool:
+        """Whether the job runs or will run; true if its state is unknown."""
+        return self.state.live
+
+    @property
+    def trials(self) -> tuple[str, ...]:
+        """The trials of the job, in order."""
+        return tuple(itertools.chain.from_iterable(self.groups))
+
+    @property
+    def array(self) -> str:
+        """Number of the job's array, or of the job if it has none."""
+        return self.number.partition("_")[0]
+
+    @property
+    def chunk(self) -> int:
+        """Position of the job's chunk in its submission."""
+        return int(self.name.rpartition(".")[2])
+
+    @property
+    def log(self) -> str:
+        """Path of the log of the job's first process; empty if the job was never submitted."""
+        return f"{self.submission.logs}/{self.number}_0.log" if self.number else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +265,41 @@ class Submission:
             return None
         return sent
 
+    def planned(self, intent: Intent, chunk: int) -> list[Job]:
+        """Return the jobs of a chunk, which are not submitted yet."""
+        jobs = []
+        for task, groups in enumerate(intent.chunks[chunk].jobs):
+            job = Job(
+                submission=self,
+                cluster=intent.cluster,
+                options=intent.options,
+                name=intent.chunks[chunk].name,
+                task=task,
+                groups=groups,
+            )
+            jobs.append(job)
+        return jobs
+
+    def jobs(self, tell: Tell = unheard) -> list[Job]:
+        """Return the jobs of this submission, without their states."""
+        jobs: list[Job] = []
+        intent = self.intent(tell)
+        if intent is None:
+            return jobs
+        owner = self.owner()
+        user = owner.user if owner else ""
+        astray = intent.run is not None and not _is_same(intent.run, self.run)
+        for chunk in range(len(intent.chunks)):
+            planned = self.planned(intent, chunk)
+            sent = self.sent(chunk, tell, tasks=len(planned))
+            for job in planned:
+                known = replace(job, owner=user, astray=astray)
+                if sent is not None:
+                    number = sent.jobs[job.task]
+                    known = replace(known, is_sent=True, number=number, process=sent.process)
+                jobs.append(known)
+        return jobs
+
     def owner(self) -> Owner | None:
         """Return the owner; None if its file is not written yet."""
         return read_kept(Owner, self.owner_file)
@@ -193,6 +310,13 @@ class Submission:
         if owner is None:
             return f"submission {self.number}"
         return f"{owner.user}@{owner.process.host} (process {owner.process.pid})"
+
+
+def _is_same(path: Path, folder: Path) -> bool:
+    try:
+        return path.samefile(folder)
+    except (OSError, ValueError):  # gone, or a path with NUL
+        return False
 
 
 class Journal:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, Final
 
 from pydantic import Field
 
@@ -22,13 +22,11 @@ from rebench.runs.folder import Kept, read_kept, write_kept
 from rebench.runs.shards import file_clock_ns
 
 __all__ = [
-    "NOT_SENT",
     "WORKER_SILENCE_S",
-    "JobState",
     "Report",
     "Reporter",
+    "age_s",
     "last_heard_s",
-    "process_state",
     "read_reports",
     "report_path",
     "submitter_lives",
@@ -122,54 +120,13 @@ WORKER_SILENCE_S: Final = 1800.0
 # instant.
 _NAMELESS_S: Final = 30.0
 
-# A job in any other state has ended and will not run again under its number.
-_LIVE: Final = frozenset(
-    {
-        *("PENDING", "RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "REQUEUED", "STOPPED"),
-        *("REQUEUE_HOLD", "REQUEUE_FED", "RESIZING", "SIGNALING", "STAGE_OUT", "SPECIAL_EXIT"),
-        *("RESV_DEL_HOLD", "UNKNOWN"),
-    }
-)
-
-
-class JobState(NamedTuple):
-    """The state of a job (a state of SLURM, UNKNOWN or NOT SENT), and its reason."""
-
-    name: str
-    reason: str = ""
-
-    @property
-    def live(self) -> bool:
-        """Whether the job runs or will run; true if its state is unknown."""
-        return self.name in _LIVE
-
-
-NOT_SENT: Final = JobState("NOT SENT")
-"""The state of a job that was planned and never submitted."""
-
 
 def submitter_lives(owner_file: Path, owner: ProcessMark | None) -> bool:
     """Return whether the owner of a submission is alive; `owner` is None if it has no file yet."""
     if owner is None:
-        return _age_s(owner_file.parent) <= _NAMELESS_S
+        return age_s(owner_file.parent) <= _NAMELESS_S
     seen = runs(owner)
-    return _age_s(owner_file) <= _SUBMITTER_SILENCE_S if seen is None else seen
-
-
-def process_state(
-    process: ProcessMark | None,
-    sent_file: Path,
-    job: str,
-    heard_s: Callable[[], Mapping[str, float]],
-) -> JobState:
-    """Return the state of a job that is a process."""
-    if process is None:
-        return NOT_SENT
-    seen = runs(process)
-    # A job that has just been started has not reported yet.
-    if seen is None and heard_s().get(job, _age_s(sent_file)) < WORKER_SILENCE_S:
-        return JobState("RUNNING", f"cannot be seen from here: it runs on {process.host}")
-    return JobState("RUNNING" if seen else "ENDED")
+    return age_s(owner_file) <= _SUBMITTER_SILENCE_S if seen is None else seen
 
 
 def last_heard_s(run: Path) -> Mapping[str, float]:
@@ -186,7 +143,8 @@ def last_heard_s(run: Path) -> Mapping[str, float]:
     return heard
 
 
-def _age_s(path: Path) -> float:
+def age_s(path: Path) -> float:
+    """Return the seconds since a file was changed."""
     return _now(path.parent) - path.stat().st_mtime
 
 

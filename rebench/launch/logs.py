@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from rebench.errors import InputError
-from rebench.launch.journal import Journal, Submission
+from rebench.launch.journal import Journal
 from rebench.runs import Run, Trial
 from rebench.runs.files import read_file
 
@@ -46,26 +46,14 @@ def log_of(run: Run, trial_id: str) -> list[Printed]:
     whole: list[Printed] = []
     about: list[Printed] = []
     for submission in Journal(run.folder).submissions():
-        for job in _jobs_with(submission, trial_id):
-            for path in sorted(submission.logs.glob(f"{job}_*log*")):
+        for job in submission.jobs():
+            if trial_id not in job.trials or not job.number:
+                continue
+            for path in sorted(submission.logs.glob(f"{job.number}_*log*")):
                 lines = _lines(path)
                 whole.append(Printed(path, lines, False))
                 about.append(Printed(path, list(_about(trial_id, lines)), True))
     return [one for one in about if one.lines] or [one for one in whole if one.lines]
-
-
-def _jobs_with(submission: Submission, trial_id: str) -> Iterator[str]:
-    """Yield the numbers of the jobs that were given a trial."""
-    intent = submission.intent()
-    if intent is None:
-        return
-    for at, chunk in enumerate(intent.chunks):
-        sent = submission.sent(at, tasks=len(chunk.jobs))
-        if sent is None:
-            continue
-        for task in range(len(chunk.jobs)):
-            if trial_id in chunk.trials_of(task):
-                yield sent.jobs[task]
 
 
 def _lines(log: Path) -> list[str]:

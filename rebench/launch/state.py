@@ -6,13 +6,13 @@ The state is computed from the journal, the files of the workers and the answers
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from rebench.errors import ClusterError, UnknownNameError
-from rebench.launch.clusters import JobView, recorded
-from rebench.launch.journal import Intent, Journal, Submission
+from rebench.launch.clusters import recorded
+from rebench.launch.journal import Intent, Job, JobState, Journal, Sent
 from rebench.launch.liveness import Report, read_reports
 from rebench.runs import Finished, FinishedTrials
 from rebench.runs.folder import Failure, Run, Tell, unheard
@@ -24,7 +24,7 @@ __all__ = ["State", "adopt_jobs", "cancel_jobs", "jobs_of", "read_state"]
 class State:
     """The state of a run, and the state of each trial."""
 
-    jobs: Sequence[JobView] = ()
+    jobs: Sequence[Job] = ()
     done: Mapping[str, Finished] = field(default_factory=dict)
     """Trials with a record."""
     failures: Mapping[str, Failure] = field(default_factory=dict)
@@ -35,9 +35,9 @@ class State:
     """The last report of every worker."""
 
     @functools.cached_property
-    def latest(self) -> Mapping[str, JobView]:
+    def latest(self) -> Mapping[str, Job]:
         """Trial -> its last job; a live job has priority over later jobs."""
-        latest: dict[str, JobView] = {}
+        latest: dict[str, Job] = {}
         for job in self.jobs:
             for trial_id in job.trials:
                 before = latest.get(trial_id)
@@ -48,7 +48,7 @@ class State:
     @functools.cached_property
     def held(self) -> Mapping[str, str]:
         """Trial -> the live job that was given the trial."""
-        return {key: job.job or job.name for key, job in self.latest.items() if job.live}
+        return {key: job.number or job.name for key, job in self.latest.items() if job.live}
 
     @functools.cached_property
     def failed(self) -> set[str]:
@@ -56,7 +56,7 @@ class State:
         failed = set()
         for key, failure in self.failures.items():
             job = self.latest.get(key)
-            if job is None or failure.submission >= job.submission:
+            if job is None or failure.submission >= job.submission.number:
                 failed.add(key)
         return failed
 
@@ -69,7 +69,7 @@ class State:
             # A worker that ended without a note had begun to train if it reported epochs.
             if (report.epochs or report.note) and not report.note.startswith("stopped")
         }
-        return {job.job for job in self.jobs if not job.astray} - trained
+        return {job.number for job in self.jobs if not job.astray} - trained
 
 
 def read_state(
@@ -110,7 +110,7 @@ def jobs_of(
     *,
     ask_queue: bool = True,
     done: Collection[str] | None = None,
-) -> list[JobView]:
+) -> list[Job]:
     """Return every job of a run, in the order of submission.
 
     Without the queue, the state of its jobs is UNKNOWN. Accounting is asked about ended jobs with
@@ -121,17 +121,19 @@ def jobs_of(
             f"{run.folder} is a copy of {run.original}: jobs of the original are ignored;"
             " `rebench submit` makes the copy a separate run"
         )
-    jobs: list[JobView] = []
+    jobs: list[Job] = []
     for one in Journal(run.folder).submissions(tell):
-        intent = one.intent(tell)
-        if intent is not None:
-            jobs += _jobs_of_submission(one, intent, tell)
+        jobs += one.jobs(tell)
     for name in {job.cluster for job in jobs}:
         own = [at for at, job in enumerate(jobs) if job.cluster == name and run.owns(job.name)]
-        views = [jobs[at] for at in own]
-        seen = recorded(name).states(run, views, ask=ask_queue, done=done, tell=tell)
+        seen = [jobs[at] for at in own]
+        home = recorded(name)
+        if ask_queue or not home.has_queue:
+            seen = home.look(seen, done=done, tell=tell)
         for at, job in zip(own, seen, strict=True):
             jobs[at] = job
+            if home.has_queue and not ask_queue and job.is_sent:
+                jobs[at] = replace(job, state=JobState("unknown", "unknown"))
     astray = sum(job.astray and job.live for job in jobs)
     if astray:
         tell(
@@ -141,56 +143,17 @@ def jobs_of(
     return jobs
 
 
-def _jobs_of_submission(one: Submission, intent: Intent, tell: Tell) -> list[JobView]:
-    """Return the jobs of a submission from the journal, without their states."""
-    jobs: list[JobView] = []
-    owner = one.owner()
-    astray = intent.run is not None and not _is_same(intent.run, one.run)
-    for number, chunk in enumerate(intent.chunks):
-        sent = one.sent(number, tell, tasks=len(chunk.jobs))
-        for task in range(len(chunk.jobs)):
-            job = JobView(
-                submission=one.number,
-                cluster=intent.cluster,
-                clusters=intent.options.clusters or "",
-                name=chunk.name,
-                task=task,
-                partition=intent.options.partition or "",
-                trials=chunk.trials_of(task),
-                folder=one.logs,
-                sent_file=one.sent_file(number),
-                is_sent=sent is not None,
-                astray=astray,
-            )
-            if owner is not None:
-                job = replace(job, owner=owner.user)
-            if sent is not None:
-                job = replace(job, job=sent.jobs[task], process=sent.process)
-            jobs.append(job)
-    return jobs
-
-
-def _is_same(path: Path, folder: Path) -> bool:
-    try:
-        return path.samefile(folder)
-    except (OSError, ValueError):  # gone, or a path with NUL
-        return False
-
-
-def adopt_jobs(run: Run, jobs: Sequence[JobView], tell: Tell) -> int:
+def adopt_jobs(jobs: Sequence[Job], tell: Tell) -> int:
     """Record the jobs of submitters that died before they did so; return their number."""
+    sizes = Counter(job.name for job in jobs)
+    found: dict[str, Job] = {}
+    for job in jobs:
+        if job.number and not job.is_sent:
+            found[job.name] = job
     adopted = 0
-    found = {(job.submission, job.name): job.job.partition("_")[0] for job in jobs if job.line}
-    for (number, name), main in found.items():
-        submission, at = Journal(run.folder).submission(number), int(name.rpartition(".")[2])
-        intent = submission.intent()
-        if intent is None:
-            continue
-        chunk = intent.chunks[at]
-        if submission.sent(at, tasks=len(chunk.jobs)) is None:
-            sent = chunk.sent_as(main)
-            submission.write_sent(at, sent)
-            adopted += len(sent.jobs)
+    for name, job in found.items():
+        job.submission.write_sent(job.chunk, Sent.of_array(job.array, sizes[name]))
+        adopted += sizes[name]
     if adopted:
         tell(f"took over {adopted} jobs that an earlier submission sent and did not record")
     return adopted
@@ -201,12 +164,12 @@ def cancel_jobs(run: Run, only: Sequence[str] = (), tell: Tell = unheard) -> lis
 
     Workers write their checkpoints first, if the cluster gives them time.
     """
-    live = [job for job in jobs_of(run, tell) if job.live]
-    for name in only:
-        if name not in {job.job for job in live}:
-            raise UnknownNameError("live job", name, [job.job for job in live])
+    live = {job.number: job for job in jobs_of(run, tell) if job.live}
+    for number in only:
+        if number not in live:
+            raise UnknownNameError("live job", number, list(live))
+    chosen = [live[number] for number in only or live]
     cancelled: list[str] = []
-    chosen = [job for job in live if not only or job.job in only]
     for name in dict.fromkeys(job.cluster for job in chosen):
-        cancelled += recorded(name).cancel([job for job in chosen if job.cluster == name])
+        cancelled += recorded(name).stop([job for job in chosen if job.cluster == name])
     return cancelled

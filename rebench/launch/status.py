@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 
 from rebench.arguments import checked
 from rebench.errors import ClusterError, StoreError
-from rebench.launch.clusters import JobView
+from rebench.launch.journal import Job
 from rebench.launch.state import read_state
 from rebench.runs import FinishedTrials
 from rebench.runs.folder import Run, Tell, unheard
@@ -61,7 +61,7 @@ class Status:
     run: Run
     trials: Mapping[str, TrialStatus]
     """Trial id -> status, in the order of the sweep."""
-    jobs: tuple[JobView, ...]
+    jobs: tuple[Job, ...]
     train_hours: float
     """Hours of training of all trials with a record."""
     extra_records: int
@@ -120,11 +120,11 @@ def _status(run: Path, finished: FinishedTrials | None = None) -> Status:
                 reason=f"{failure.kind}: {failure.message} (on {failure.node})",
                 log=failure.log,
             )
-        elif job is None or job.state.name == "NOT SENT":
+        elif job is None or job.state.kind == "unsent":
             told = TrialStatus(trial_id=trial_id, state="pending")
         else:
-            report = training.get((job.job, trial_id))
-            told = _of_a_job(trial_id, job, report, notes.get(job.job, ""))
+            report = training.get((job.number, trial_id))
+            told = _of_a_job(trial_id, job, report, notes.get(job.number, ""))
         trials[trial_id] = told
     return Status(
         run=opened,
@@ -136,21 +136,23 @@ def _status(run: Path, finished: FinishedTrials | None = None) -> Status:
     )
 
 
-def _of_a_job(trial_id: str, job: JobView, report: Report | None, note: str) -> TrialStatus:
+def _of_a_job(trial_id: str, job: Job, report: Report | None, note: str) -> TrialStatus:
     """Return the state of a trial that was given to a job and has no record."""
     log = job.log
     # Each process of a job has a separate log.
     if report is not None and report.log:
         log = report.log
-    told = TrialStatus(trial_id=trial_id, state="queued", job=job.job or job.name, log=log)
-    name, reason = job.state.name.lower(), job.state.reason
+    told = TrialStatus(trial_id=trial_id, state="queued", job=job.number or job.name, log=log)
+    name = job.state.name
+    reasons = [job.state.reason]
     if not job.live:
-        why = "; ".join(part for part in (reason, note) if part not in _NO_REASON)
-        lost = f"job {name}"
+        reasons.append(note)
+    why = "; ".join(reason for reason in reasons if reason not in _NO_REASON)
+    if not job.live:
         if why:
-            lost += f" ({why})"
-        return replace(told, state="lost", reason=lost)
-    if report is not None and name in ("running", "completing", "suspended", "unknown"):
+            why = f" ({why})"
+        return replace(told, state="lost", reason=f"job {name}{why}")
+    if report is not None and job.state.kind != "waiting":
         if name == "running":
             name = ""
         return replace(
@@ -161,8 +163,8 @@ def _of_a_job(trial_id: str, job: JobView, report: Report | None, note: str) -> 
             epochs=report.epochs,
             eta_s=report.eta_s,
         )
-    if name in ("pending", "unknown") and reason not in _NO_REASON:
-        name = f"{name}: {reason}"
+    if why:
+        name = f"{name}: {why}"
     return replace(told, reason=name)
 
 

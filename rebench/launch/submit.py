@@ -6,7 +6,7 @@ submitted.
 
 from __future__ import annotations
 
-import functools
+import itertools
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -23,12 +23,12 @@ from rebench.errors import (
     RebenchError,
     TooManyJobsError,
 )
-from rebench.launch.clusters import Array, Cluster, Limits
+from rebench.launch.clusters import Cluster, Limits
 from rebench.launch.clusters import cluster as cluster_of
 from rebench.launch.decide import Decision, Order, decide, smaller
 from rebench.launch.expansion import expand_spec
 from rebench.launch.forecast import times_for
-from rebench.launch.journal import Intent, Journal, Submission
+from rebench.launch.journal import Intent, Job, Journal, Submission
 from rebench.launch.state import State, adopt_jobs, read_state
 from rebench.launch.worker import work
 from rebench.recipes import own_package
@@ -178,7 +178,7 @@ class _Sending:
             run = Run.open(self.folder).settled(self.tell)
             self._agree(run)
             state = read_state(run, self.tell)
-            adopted = adopt_jobs(run, state.jobs, self.tell)
+            adopted = adopt_jobs(state.jobs, self.tell)
             decision = self._decide(mine, run.job_prefix, state, limits)
             confirm(decision.hours)
             # A submission that was refused or declined leaves the stored sweep as it is.
@@ -221,17 +221,11 @@ class _Sending:
         number = 0
         refusal = ""
         while number < len(intent.chunks):
-            chunk = intent.chunks[number]
-            array = Array(
-                submission=mine,
-                chunk=chunk,
-                options=intent.options,
-                after=decision.throttle.before(len(chunk.jobs)),
-                work=functools.partial(work, mine.run, mine.number, number, in_job=False),
-            )
+            planned = mine.planned(intent, number)
+            after = decision.throttle.before(len(planned))
             mine.touch()
             try:
-                sent = self.cluster.submit(array)
+                sent = self.cluster.submit(planned, _work_here, after=after)
             except RebenchError as error:
                 fewer = smaller(intent, number)
                 if isinstance(error, TooManyJobsError) and (fewer.chunks or live):
@@ -241,7 +235,9 @@ class _Sending:
                     continue
                 if not self.cluster.has_queue:
                     raise
-                left = sum(len(later.trials) for later in intent.chunks[number:])
+                left = 0
+                for later in range(number, len(intent.chunks)):
+                    left += sum(len(job.trials) for job in mine.planned(intent, later))
                 before = ""
                 if jobs:
                     before = f"{len(jobs)} jobs were submitted before. "
@@ -251,9 +247,10 @@ class _Sending:
                     f" accepted jobs of the {left} trials, and sends the other trials"
                 ) from error
             mine.write_sent(number, sent)
-            decision.throttle.sent(sent.jobs[0].partition("_")[0], len(chunk.jobs))
+            decision.throttle.sent(sent.jobs[0].partition("_")[0], len(planned))
             jobs += sent.jobs
-            trials.update(chunk.trials)
+            for job in planned:
+                trials.update(job.trials)
             number += 1
         return jobs, trials, refusal
 
@@ -273,25 +270,23 @@ class _Sending:
             limits = Limits()
         mine = Journal(self.folder.absolute()).next()
         decision = self._decide(mine, prefix, state, limits, rehearsal=True)
-        chunks = decision.intent.chunks
-        trials = {key for chunk in chunks for key in chunk.trials}
+        intent = decision.intent
+        planned = [mine.planned(intent, number) for number in range(len(intent.chunks))]
+        jobs = list(itertools.chain.from_iterable(planned))
+        trials = {key for job in jobs for key in job.trials}
         told = self._summary(state, decision, trials)
-        if not chunks:
+        if not jobs:
             return told
-        first = Array(
-            submission=mine,
-            chunk=chunks[0],
-            options=decision.intent.options,
-            after=decision.throttle.before(len(chunks[0].jobs)),
-        )
+        after = decision.throttle.before(len(planned[0]))
+        first = self.cluster.submit(planned[0], _work_here, after=after, dry_run=True)
         preview = Preview(
             trials=told.sent,
-            jobs=sum(len(chunk.jobs) for chunk in chunks),
-            arrays=len(chunks),
+            jobs=len(jobs),
+            arrays=len(planned),
             device_hours=decision.hours,
             times_from=decision.times_from,
             data_root=self.order.data_root,
-            script=self.cluster.script(first),
+            script=first.script,
         )
         return replace(told, preview=preview)
 
@@ -330,7 +325,8 @@ class _Sending:
                     raise MissingDataError(missing)
                 if missing:
                     self.tell(f"a submission would be refused: {missing}")
-            self.cluster.preflight(decision.intent.options)
+            if limits.refusal is not None:
+                raise limits.refusal
         for note in decision.notes:
             self.tell(note)
         return decision
@@ -396,6 +392,11 @@ def _stored(
     if not trials:
         raise InputError(f"{folder}/trials.jsonl lists no trial: submit the sweep's file again")
     return sweep, trials, last
+
+
+def _work_here(job: Job) -> None:
+    """Do the work of a job in this process."""
+    work(job.submission.run, job.submission.number, job.chunk, job.task, in_job=False)
 
 
 def _refuse(line: str) -> None:

@@ -21,9 +21,9 @@ from types import FrameType
 from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias
 
 from rebench.errors import ClusterError, Interrupted, MissingDataError, StoreError
-from rebench.launch.clusters import cluster, recorded
+from rebench.launch.clusters import recorded
 from rebench.launch.devices import find_device, set_threads
-from rebench.launch.journal import Intent, Journal, Submission
+from rebench.launch.journal import Job, JobState, Journal, Submission
 from rebench.launch.liveness import Reporter
 from rebench.launch.logs import begin_of
 from rebench.machine import search_garbage_rarely
@@ -37,7 +37,7 @@ from rebench.runs import (
     job_name,
     now,
 )
-from rebench.runs.claims import Claims, Holder, this_process
+from rebench.runs.claims import Claims, Fate, Holder, mark_of, runs, this_process
 from rebench.runs.folder import Identity, read_kept
 from rebench.runs.record import code_digest, node_name, slurm_number
 
@@ -59,27 +59,28 @@ _AGAIN: Final = "`rebench submit` sends the remaining trials of the job again"
 _log = logging.getLogger("rebench.worker")
 
 
-def _identify(submission: Submission, *, in_job: bool) -> tuple[Holder, int, int]:
+def _identify(submission: Submission, cluster: str, *, in_job: bool) -> tuple[Holder, int, int]:
     """Return the identity of this process, its rank, and the number of processes of its job."""
+    rank, processes = 0, 1
     if in_job:
-        from submitit import JobEnvironment
+        # A job of this machine has the number of its first process, which the submitter knows.
+        number = os.environ.get("REBENCH_JOB", "")
+        if "SUBMITIT_EXECUTOR" in os.environ:
+            from submitit import JobEnvironment
 
-        job = JobEnvironment()
-        home, rank, processes = cluster(job.cluster), job.global_rank, job.num_tasks
-        number = job.job_id
-        if not home.has_queue:
-            # A job of this machine has the number of its first process, which the submitter knows.
-            number = os.environ["REBENCH_JOB"]
+            job = JobEnvironment()
+            cluster, rank, processes = job.cluster, job.global_rank, job.num_tasks
     else:
         # Outside of a worker's job: if this process runs inside another SLURM job, the claims name
         # that job, and the queue shows whether it is alive.
-        allocation, rank, processes = job_name(), 0, 1
-        home, number = cluster("slurm" if allocation else "debug"), allocation or str(os.getpid())
-    worker = f"{submission.number:04d}-{number}"
+        cluster = "slurm" if job_name() else "debug"
+        number = str(os.getpid())
     attempt = 0
-    if home.has_queue:
+    if cluster == "slurm":
+        number = job_name() or ""
         attempt = slurm_number("SLURM_RESTART_COUNT")
-    else:
+    worker = f"{submission.number:04d}-{number}"
+    if cluster != "slurm":
         worker += f"-{_NODE}"
     if processes > 1:
         worker += f"-p{rank}"
@@ -87,7 +88,7 @@ def _identify(submission: Submission, *, in_job: bool) -> tuple[Holder, int, int
         worker=worker,
         job=number,
         attempt=attempt,
-        cluster=home.name,
+        cluster=cluster,
         user=getpass.getuser(),
         process=this_process(),
     )
@@ -105,32 +106,37 @@ def work(run: Path, submission: int, chunk: int, task: int, *, in_job: bool = Tr
 class _Worker:
     """One attempt of one worker."""
 
-    def __init__(self, submission: Submission, number: int, task: int, *, in_job: bool) -> None:
-        self._submission, folder = submission, submission.run
-        self._in_job, self._begun = in_job, time.monotonic()
-        self._me, self._rank, self._processes = _identify(submission, in_job=in_job)
-        me, processes = self._me, self._processes
-        self._cluster = cluster(me.cluster)
-        self._log_file = submission.logs / f"{me.job}_{self._rank}.log" if in_job else None
-        self._claims = Claims(
-            folder,
-            me,
-            lives=lambda holder: recorded(holder.cluster).worker_lives(folder, me, holder),
-            died=lambda holder: recorded(holder.cluster).worker_died(holder),
-        )
+    def __init__(self, submission: Submission, chunk: int, task: int, *, in_job: bool) -> None:
+        folder = submission.run
+        intent = submission.intent()
+        if intent is None:
+            raise StoreError(
+                f"{submission.folder}/intent.json is missing or damaged, so that this job does not"
+                " know its trials: they are pending; submit again"
+            )
+        me, rank, processes = _identify(submission, intent.cluster, in_job=in_job)
+        self._submission = submission
+        self._intent = intent
+        self._options = intent.options
+        self._me = me
+        self._rank = rank
+        self._processes = processes
+        self._in_job = in_job
+        self._begun = time.monotonic()
+        self._cluster = recorded(me.cluster)
+        self._log_file = submission.logs / f"{me.job}_{rank}.log" if in_job else None
+        self._claims = Claims(folder, me, self._fate)
         self._reporter = Reporter(folder, me, self._log_file)
         self._results = ShardWriter(folder / "results", me.worker, me.attempt, on_wait=_log.warning)
         self._failures = ShardWriter(folder / "failures", me.worker, me.attempt, patience_s=5.0)
-        self._intent = _intent_of(submission)
-        chunk = self._intent.chunks[number]
+        job = submission.planned(intent, chunk)[task]
         # The name of a job contains that of the run, so a damaged run.json is no problem.
-        self._run = Run(folder, chunk.name.removeprefix("rebench-").rpartition("-")[0])
-        self._options = self._intent.options
-        own = set(chunk.trials_of(task))
+        self._run = Run(folder, job.name.removeprefix("rebench-").rpartition("-")[0])
+        own = set(job.trials)
         trials = self._run.trials(own, _log.warning)
         # Trials that are no longer in the sweep are not trained.
         groups: list[TrialGroup] = []
-        for ids in chunk.jobs[task]:
+        for ids in job.groups:
             group = tuple(trials[one] for one in ids if one in trials)
             if group:
                 groups.append(group)
@@ -138,11 +144,12 @@ class _Worker:
         # processes with theirs.
         self._groups: list[TrialGroup] = []
         for at in range(processes):
-            self._groups += groups[(self._rank + at) % processes :: processes]
+            self._groups += groups[(rank + at) % processes :: processes]
         self._finished = FinishedTrials(folder, own).refresh()
         self._failed: set[str] = set()
         self._signal: int | None = None
-        self._ended_by, self._next_look_s = "cancelled or preempted", 0.0
+        self._ended_by = "cancelled or preempted"
+        self._next_look_s = 0.0
         # The process of the submitter continues after the worker, as it was before.
         self._at_end = contextlib.ExitStack()
         self._at_end.callback(self._results.close)
@@ -168,14 +175,45 @@ class _Worker:
             note = f"ended; {left} trials are held by other workers"
         self._reporter.end(note)
 
+    def _fate(self, holder: Holder) -> Fate:
+        """Return whether the holder of a claim may live, and otherwise how it ended."""
+        me = self._me
+        seen = runs(holder.process)
+        if seen and (holder.job, holder.attempt) == (me.job, me.attempt):
+            return "lives"
+        state = self._state_of(holder)
+        if state.live and seen is not False:
+            return "lives"
+        return "stopped" if state.kind == "stopped" else "died"
+
+    def _state_of(self, holder: Holder) -> JobState:
+        """Return the state of the job of a worker."""
+        try:
+            (job,) = recorded(holder.cluster).look([self._job_of(holder)])
+        except ClusterError:
+            return JobState("unknown")
+        return job.state
+
+    def _job_of(self, holder: Holder) -> Job:
+        """Return the job of a worker, as far as its claim describes it."""
+        return Job(
+            submission=self._submission,
+            cluster=holder.cluster,
+            is_sent=True,
+            number=holder.job,
+            process=holder.process,
+            owner=holder.user,
+        )
+
     def _open(self, group: TrialGroup) -> set[str]:
         return {one.trial_id for one in group} - self._finished.trials.keys() - self._failed
 
     def _look(self) -> None:
         """Read the records and failures of other workers."""
         self._finished.refresh()
-        failures, number = self._run.failures(), self._submission.number
-        self._failed |= {key for key, one in failures.items() if one.submission >= number}
+        for key, failure in self._run.failures().items():
+            if failure.submission >= self._submission.number:
+                self._failed.add(key)
 
     def _train_rest(self, group: TrialGroup) -> None:
         """Claim and train the trials of a group that no worker has trained or holds."""
@@ -186,7 +224,16 @@ class _Worker:
             return
         # Load torch before claiming a trial: if torch crashes on this node, no trial is claimed.
         _ = self._device
-        taken = [trial_id for trial_id in sorted(opened) if self._take(trial_id)]
+        taken = []
+        for trial_id in sorted(opened):
+            claim = self._claims.take(trial_id)
+            if claim is None:
+                _log.info("trial %s is held by another worker", trial_id)
+                continue
+            taken.append(trial_id)
+            if claim.deaths >= _DEATHS:
+                times = f"its worker died {claim.deaths} times in a row while training it"
+                self._fail(trial_id, "worker died", f"{times} (out of memory?)")
         # Another worker may have finished a trial between the last look and the claim.
         self._look()
         wanted = set(taken) & self._open(group)
@@ -196,16 +243,6 @@ class _Worker:
         finally:
             for trial_id in taken:
                 self._claims.release(trial_id)
-
-    def _take(self, trial_id: str) -> bool:
-        claim = self._claims.take(trial_id)
-        if claim is None:
-            _log.info("trial %s is held by another worker", trial_id)
-            return False
-        if claim.deaths >= _DEATHS:
-            times = f"its worker died {claim.deaths} times in a row while training it"
-            self._fail(trial_id, "worker died", f"{times} (out of memory?)")
-        return True
 
     @functools.cached_property
     def _device(self) -> str:
@@ -347,53 +384,56 @@ class _Worker:
 
     def _must_stop(self) -> bool:
         """Return whether to stop at the next checkpoint; raise if the run is no longer there."""
-        if time.monotonic() >= self._next_look_s:
-            self._next_look_s = time.monotonic() + _LOOK_EVERY_S
-            if self._run_is_gone():
-                raise StoreError(f"{self._run.folder} was deleted or replaced: this worker ends")
-            if self._signal is None and self._in_job and self._cluster.job_was_killed(self._me.job):
-                self._ended_by = f"process {self._me.job} of the job was killed"
-                _log.warning("%s: stopping at the next checkpoint", self._ended_by)
-                self._signal = signal.SIGTERM
+        if time.monotonic() < self._next_look_s:
+            return self._signal is not None
+        self._next_look_s = time.monotonic() + _LOOK_EVERY_S
+        identity = read_kept(Identity, self._run.folder / "run.json")
+        replaced = identity is not None and identity.name != self._run.name
+        if replaced or not _is_there(self._submission.folder):
+            raise StoreError(f"{self._run.folder} was deleted or replaced: this worker ends")
+        # The process that leads a job of this machine has the number of the job. The system does
+        # not use the number again before this session ends.
+        leader = os.getsid(0)
+        is_led = self._in_job and self._me.job == str(leader)
+        if self._signal is None and is_led and not mark_of(leader).started:
+            self._ended_by = f"process {leader} of the job was killed"
+            _log.warning("%s: stopping at the next checkpoint", self._ended_by)
+            self._signal = signal.SIGTERM
         return self._signal is not None
-
-    def _run_is_gone(self) -> bool:
-        """Return whether the folder was deleted, or is now that of another run."""
-        try:
-            self._submission.folder.stat()
-        except OSError as error:
-            return isinstance(error, FileNotFoundError)
-        now = read_kept(Identity, self._run.folder / "run.json")
-        return now is not None and now.name != self._run.name
 
     def _leave(self) -> NoReturn:
         """Requeue the job unless it was cancelled, and end. Checkpoints are on disk."""
-        number, me = self._signal or signal.SIGUSR2, self._me
+        number = self._signal or signal.SIGUSR2
         if number == signal.SIGINT:
             self._reporter.end("interrupted")
             raise KeyboardInterrupt
-        told_to_end = number == signal.SIGTERM
-        again = self._in_job and self._cluster.can_requeue(me.job, told_to_end=told_to_end)
+        again = self._in_job and self._cluster.has_queue
+        if again and number == signal.SIGTERM:
+            # A cancelled job gets this signal too, and must not start again.
+            again = self._state_of(self._me).kind == "running"
         self._reporter.end("requeued" if again else self._ended_by)
         if again:
-            used_s = time.monotonic() - self._begun
-            late = is_late(used_s, self._options.time_min * 60)
-            self._requeue(timed_out=number == signal.SIGUSR2 and late)
+            self._requeue(number)
         # If a process of a job ends with another code than 0, some clusters end the other
         # processes.
         raise SystemExit(0 if self._processes > 1 else 128 + number)
 
-    def _requeue(self, *, timed_out: bool) -> None:
-        job, attempt = self._me.job, self._me.attempt
-        times = 0
-        if timed_out:
-            times = self._submission.time_outs(job, attempt)
-        # Without this limit the job would be requeued for ever.
-        if times > self._options.max_requeues:
-            why = f"gave up: the job reached its time limit too many times ({times})"
-            self._reporter.end(f"{why}; raise slurm.time_min, or submit again")
-            raise ClusterError(why)
-        self._cluster.requeue(job, alone=self._processes == 1)
+    def _requeue(self, number: int) -> None:
+        me = self._me
+        used_s = time.monotonic() - self._begun
+        if number == signal.SIGUSR2 and is_late(used_s, self._options.time_min * 60):
+            times = self._submission.time_outs(me.job, me.attempt)
+            # Without this limit the job would be requeued for ever.
+            if times > self._options.max_requeues:
+                why = f"gave up: the job reached its time limit too many times ({times})"
+                self._reporter.end(f"{why}; raise slurm.time_min, or submit again")
+                raise ClusterError(why)
+        try:
+            self._cluster.stop([self._job_of(me)], requeue=True)
+        except ClusterError:
+            # Another process of the job requeued it first; SLURM lets this process finish.
+            if self._processes == 1 or self._state_of(me).kind == "running":
+                raise
 
 
 def is_late(used_s: float, limit_s: float) -> bool:
@@ -421,14 +461,13 @@ def _data(dataset: str, split: str, root: str | None) -> TrainingData:
     return load_data(dataset, split, root=root)
 
 
-def _intent_of(submission: Submission) -> Intent:
-    intent = submission.intent()
-    if intent is not None:
-        return intent
-    raise StoreError(
-        f"{submission.folder}/intent.json is missing or damaged, so that this job does not know its"
-        " trials: they are pending; submit again"
-    )
+def _is_there(folder: Path) -> bool:
+    """Return whether a folder exists, or may exist."""
+    try:
+        folder.stat()
+    except OSError as error:
+        return not isinstance(error, FileNotFoundError)
+    return True
 
 
 # The command of a job: `python -m rebench.launch.worker RUN SUBMISSION CHUNK TASK`.

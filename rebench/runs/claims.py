@@ -15,7 +15,7 @@ import socket
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal, TypeAlias
 
 import psutil
 from pydantic import Field, ValidationError
@@ -24,7 +24,7 @@ from rebench.runs.files import OddFileError, read_file
 from rebench.runs.folder import Kept, write_once
 from rebench.runs.trial import Plain
 
-__all__ = ["Claims", "Holder", "ProcessMark", "mark_of", "runs", "this_process", "tree_of"]
+__all__ = ["Claims", "Fate", "Holder", "ProcessMark", "mark_of", "runs", "this_process", "tree_of"]
 
 
 _GENERATION: Final = re.compile(r"[1-9][0-9]*")
@@ -94,14 +94,17 @@ class Holder(Kept):
     deaths: int = 0
 
 
+Fate: TypeAlias = Literal["lives", "stopped", "died"]
+"""Whether a worker may live, was ended by a user or by its cluster, or died by itself."""
+
+
 @dataclass
 class Claims:
     """Claims of a run, seen by one worker."""
 
     run: Path
     me: Holder
-    lives: Callable[[Holder], bool]
-    died: Callable[[Holder], bool] = lambda _: True
+    fate: Callable[[Holder], Fate]
     # Generation and content of each claim: numbers are used again after a release.
     _held: dict[str, tuple[int, Holder]] = field(default_factory=dict, init=False)
 
@@ -120,12 +123,17 @@ class Claims:
                 return None
             claim = self.me
             if holder is not None:
-                requeued = self._is_former_self(holder)
-                if not requeued and self.lives(holder):
-                    return None
-                deaths = holder.deaths + (not requeued and self.died(holder))
-                progress = self._moved_on(trial_id, generation)
-                claim = self.me.model_copy(update={"deaths": 0 if progress else deaths})
+                deaths = holder.deaths
+                # A requeued job can restart on another node; it keeps its job number.
+                same_job = (holder.cluster, holder.job) == (self.me.cluster, self.me.job)
+                if not same_job or holder.attempt >= self.me.attempt:
+                    fate = self.fate(holder)
+                    if fate == "lives":
+                        return None
+                    deaths += fate == "died"
+                if self._moved_on(trial_id, generation):
+                    deaths = 0
+                claim = self.me.model_copy(update={"deaths": deaths})
             if write_once(self._folder / f"{trial_id}.{generation + 1}", claim):
                 self._held[trial_id] = (generation + 1, claim)
                 return claim
@@ -141,11 +149,6 @@ class Claims:
         while still and (path := self._folder / f"{trial_id}.{generation}").exists():
             path.unlink(missing_ok=True)
             generation -= 1
-
-    def _is_former_self(self, holder: Holder) -> bool:
-        # A requeued job can restart on another node; it keeps its job number.
-        same_job = (holder.cluster, holder.job) == (self.me.cluster, self.me.job)
-        return same_job and holder.attempt < self.me.attempt
 
     def _moved_on(self, trial_id: str, generation: int) -> bool:
         """Return whether a checkpoint was written after the claim."""

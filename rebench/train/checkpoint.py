@@ -21,6 +21,7 @@ from typing import Any, Final
 
 import torch
 
+from rebench.errors import StoreError
 from rebench.recipes import HyperParameters
 from rebench.runs import write_atomically
 from rebench.runs.files import open_file
@@ -105,13 +106,14 @@ class CheckpointStore:
         usable = []
         for path in self._files(trial_id):
             try:
-                content, problem = _read(path, trial_id, data_digest)
-            except Exception as error:  # noqa: BLE001 - damage has many forms; the trial starts again
-                content, problem = None, f"it cannot be loaded: {error}"
-            if content is not None:
-                usable.append(content)
-            else:
-                _log.warning("checkpoint %s is not used: %s", path, problem)
+                checkpoint = _read(path)
+                if checkpoint.trial_id != trial_id:
+                    raise StoreError(f"it belongs to trial {checkpoint.trial_id}")
+                if checkpoint.data_digest != data_digest:
+                    raise StoreError("it was made with other images")
+                usable.append(checkpoint)
+            except Exception as error:  # noqa: BLE001, PERF203 - damage has many forms; the trial starts again
+                _log.warning("checkpoint %s is not used: %s", path, error)
                 # Without permission to rename, the file is refused again next time.
                 with contextlib.suppress(OSError):
                     path.replace(path.with_suffix(".unusable"))
@@ -125,28 +127,25 @@ class CheckpointStore:
         return sorted((self.folder / trial_id).glob(f"*{_SUFFIX}"), reverse=True)
 
 
-def _read(path: Path, trial_id: str, data_digest: str) -> tuple[Checkpoint | None, str]:
-    """Return the checkpoint, or None and the reason."""
+def _read(path: Path) -> Checkpoint:
+    """Return the checkpoint in a file; raise StoreError if it is damaged or foreign."""
+    foreign = "it is not a checkpoint of this version of rebench"
     with open_file(path) as file:
         head, _, body = file.read().partition(b"\n")
-    if head.split(b" ")[0] != _MAGIC:
-        return None, "it is not a checkpoint of this version of rebench"
-    if head.split(b" ")[1:] != [hashlib.sha256(body).hexdigest().encode()]:
-        return None, "it is damaged: its checksum is wrong"
+    marker, _, checksum = head.partition(b" ")
+    if marker != _MAGIC:
+        raise StoreError(foreign)
+    if checksum != hashlib.sha256(body).hexdigest().encode():
+        raise StoreError("it is damaged: its checksum is wrong")
     try:
         fields: dict[str, Any] = torch.load(io.BytesIO(body), map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError):
-        return None, "it contains more than tensors and numbers"
+    except (pickle.UnpicklingError, RuntimeError) as error:
+        raise StoreError("it contains more than tensors and numbers") from error
     try:
-        for part, names in _RATES.items():
-            rate, multipliers = (fields.pop(name) for name in names)
-            fields[part] = HyperParameters(learning_rate=rate, layer_multipliers=multipliers)
-        own = {each.name: fields.pop(each.name) for each in dataclasses.fields(Progress)}
-        checkpoint = Checkpoint(**fields, progress=Progress(**own))
-    except (KeyError, TypeError):
-        return None, "it is not a checkpoint of this version of rebench"
-    if checkpoint.trial_id != trial_id:
-        return None, f"it belongs to trial {checkpoint.trial_id}"
-    if checkpoint.data_digest != data_digest:
-        return None, "it was made with other images"
-    return checkpoint, ""
+        for part, (rate, multipliers) in _RATES.items():
+            own = (fields.pop(rate), fields.pop(multipliers))
+            fields[part] = HyperParameters(learning_rate=own[0], layer_multipliers=own[1])
+        progress = {each.name: fields.pop(each.name) for each in dataclasses.fields(Progress)}
+        return Checkpoint(**fields, progress=Progress(**progress))
+    except (KeyError, TypeError) as error:
+        raise StoreError(foreign) from error

@@ -10,12 +10,13 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 
 from rebench.data import BatchSource, Images, TrainingData, data_spec
-from rebench.recipes import HyperParameters, own_package
+from rebench.recipes import own_package
 from rebench.runs import Cost, Protocol, RecipeSpec, Record, Trial, collect_provenance, now
 from rebench.runs.record import code_origin
 from rebench.spaces import space_of
@@ -34,10 +35,11 @@ class Sources:
     """One data set on one device: the images for training and for every evaluation split."""
 
     def __init__(self, data: TrainingData, device: torch.device, *, channels_last: bool) -> None:
-        def source(images: object) -> BatchSource:
-            return BatchSource(images, data.spec, device=device, channels_last=channels_last)  # type: ignore[arg-type]
+        def source(images: Any) -> BatchSource:
+            return BatchSource(images, data.spec, device=device, channels_last=channels_last)
 
-        self.data, self.channels_last = data, channels_last
+        self.data = data
+        self.channels_last = channels_last
         self.train = source(data.train)
         self.evaluation = {name: source(images) for name, images in data.evaluation.items()}
 
@@ -61,46 +63,55 @@ class StackRun:
         self._device = device
         self._speed = speed
         self._stack = Stack(trials, sources.data.spec, device, speed)
-        self._steps = self._stack.steps
         self._progress = [Progress(started=now()) for _ in trials]
-        self._packages = [own_package(trial.recipe.name) for trial in trials]
-        for package in self._packages:
-            code_origin(package)  # now, because the files can change during the training
+        for trial in trials:
+            # Now, because the files of the package can change during the training.
+            code_origin(own_package(trial.recipe.name))
         if checkpoints:
-            self._restore(checkpoints)
+            self.epoch, self.step = checkpoints[0].reached
+            self._stack.load(checkpoints)
+            for copy, saved in enumerate(checkpoints):
+                resumed = saved.progress.resumed + 1
+                self._progress[copy] = dataclasses.replace(saved.progress, resumed=resumed)
 
     @property
     def done(self) -> bool:
         """Whether all trials have finished or diverged."""
-        return self.epoch >= self.trials[0].epochs or all(
-            progress.diverged_epoch is not None for progress in self._progress
-        )
+        if self.epoch >= self.trials[0].epochs:
+            return True
+        return all(progress.diverged_epoch is not None for progress in self._progress)
 
     def train_epoch(self, pause: Callable[[], bool]) -> None:
         """Train to the end of the epoch, or until `pause` returns True between two steps."""
-        stack, protocol = self._stack, self._stack.protocol
+        stack = self._stack
+        protocol = stack.protocol
+        source = self._sources.train
         if not self.step:
-            stack.measure(self._sources.train, self.epoch)
-        first, epochs = self.trials[0].first_epoch, self.trials[0].epochs
-        stack.set_rates(rate_factor(protocol, epochs - first, self.epoch - first))
-        seeds = [trial.seed for trial in self.trials]
+            stack.measure(source, self.epoch)
+        first = self.trials[0].first_epoch
+        epochs = self.trials[0].epochs - first
+        stack.set_rates(rate_factor(protocol, epochs, self.epoch - first))
         began = time.perf_counter()
-        first_step = self.step
-        batches = self._sources.train.epoch(
-            seeds, self.epoch, protocol.batch_size, augment=protocol.augment, first_step=first_step
+        seen_before = self.step * protocol.batch_size
+        batches = source.epoch(
+            [trial.seed for trial in self.trials],
+            self.epoch,
+            protocol.batch_size,
+            augment=protocol.augment,
+            first_step=self.step,
         )
         for images, labels in batches:
-            self._steps.train(images, labels)
+            stack.train(images, labels)
             self.step += 1
             if pause():
                 break
         if self._device.type == "cuda":
             torch.cuda.synchronize(self._device)
         seconds = time.perf_counter() - began
-        seen = min(self.step * protocol.batch_size, len(self._sources.train))
+        seen = min(self.step * protocol.batch_size, len(source))
         for progress in self._progress:
             progress.seconds += seconds / len(stack)
-            progress.images += seen - first_step * protocol.batch_size
+            progress.images += seen - seen_before
 
     @property
     def epoch_is_over(self) -> bool:
@@ -111,67 +122,74 @@ class StackRun:
     def finish_epoch(self) -> list[EpochReport]:
         """Evaluate, extend the curves, and return reports of the trials that have not diverged."""
         began = time.perf_counter()
+        stack = self._stack
         n = len(self._sources.train)
-        metrics = [
-            {"train": (100 * correct / n, loss / n)}
-            for correct, loss in zip(
-                self._steps.correct.tolist(), self._steps.loss.tolist(), strict=True
-            )
-        ]
+        losses = stack.loss.tolist()
+        correct = stack.correct.tolist()
+        evaluated = {}
         for split, source in self._sources.evaluation.items():
-            batches = source.plain(self._speed.eval_batch_size)
-            for own, result in zip(metrics, self._steps.evaluate(batches), strict=True):
-                own[split] = result
-        self._steps.clear()
-        self.epoch, self.step = self.epoch + 1, 0
-        share = (time.perf_counter() - began) / len(self.trials)
-        racing = [copy for copy, own in enumerate(self._progress) if own.diverged_epoch is None]
-        for copy in racing:
-            self._progress[copy].add(metrics[copy], self.epoch)
-        for progress in self._progress:
-            progress.seconds += share
-        return [self._report(copy, metrics[copy]) for copy in racing]
+            evaluated[split] = stack.evaluate(source.plain(self._speed.eval_batch_size))
+        stack.clear()
+        self.epoch += 1
+        self.step = 0
+        seconds = time.perf_counter() - began
+        reports = []
+        for copy, (trial, progress) in enumerate(zip(self.trials, self._progress, strict=True)):
+            progress.seconds += seconds / len(stack)
+            if progress.diverged_epoch is not None:
+                continue
+            metrics = {"train": (100 * correct[copy] / n, losses[copy] / n)}
+            for split, results in evaluated.items():
+                metrics[split] = results[copy]
+            progress.add(metrics, self.epoch)
+            epoch_s = progress.seconds * len(stack) / (self.epoch - trial.first_epoch)
+            report = EpochReport(
+                trial=trial,
+                epoch=self.epoch,
+                metrics=metrics,
+                images_per_s=progress.images_per_s,
+                stack=len(stack),
+                seconds_left=epoch_s * (trial.epochs - self.epoch),
+            )
+            reports.append(report)
+        return reports
 
     def checkpoints(self) -> list[Checkpoint]:
         """Return checkpoints of every trial, from which the run can resume at this step."""
-        states, momenta = self._stack.states(), self._stack.momenta()
-        loss, correct = self._steps.loss.tolist(), self._steps.correct.tolist()
-        return [
-            Checkpoint(
-                trial_id=trial.trial_id,
+        stack = self._stack
+        states = stack.states()
+        momenta = stack.momenta()
+        losses = stack.loss.tolist()
+        correct = stack.correct.tolist()
+        ids = [trial.trial_id for trial in self.trials]
+        checkpoints = []
+        for copy, trial_id in enumerate(ids):
+            checkpoint = Checkpoint(
+                trial_id=trial_id,
                 data_digest=self._sources.data.digest,
-                stack=[member.trial_id for member in self.trials],
+                stack=ids,
                 epoch=self.epoch,
                 step=self.step,
                 net=states[copy],
                 momentum=momenta[copy],
-                partial_loss=loss[copy],
+                partial_loss=losses[copy],
                 partial_correct=correct[copy],
                 progress=self._progress[copy],
-                initial=initial,
-                current=current,
+                initial=stack.initial[copy],
+                current=stack.current[copy],
             )
-            for copy, (trial, initial, current) in enumerate(
-                zip(self.trials, self._stack.initial, self._stack.current, strict=True)
-            )
-        ]
+            checkpoints.append(checkpoint)
+        return checkpoints
 
     def records(self) -> list[Record]:
         """Return the records of the trials."""
-        own = zip(self.trials, self._progress, self._stack.initial, self._packages, strict=True)
-        return [self._record(*one) for one in own]
-
-    def _record(
-        self, trial: Trial, progress: Progress, hyper: HyperParameters, package: str
-    ) -> Record:
-        data, skeleton = self._sources.data, trial.skeleton
-        size = (skeleton.channels, skeleton.cells_per_stage)
-        mflops, _ = space_of(trial.space).work(trial.index, data.spec, size)
-        return Record(
-            trial_id=trial.trial_id,
-            trial=trial,
-            outcome=progress.outcome(hyper),
-            cost=Cost(
+        data = self._sources.data
+        records = []
+        for copy, (trial, progress) in enumerate(zip(self.trials, self._progress, strict=True)):
+            skeleton = trial.skeleton
+            size = (skeleton.channels, skeleton.cells_per_stage)
+            mflops, _ = space_of(trial.space).work(trial.index, data.spec, size)
+            cost = Cost(
                 seconds=round(progress.seconds, 3),
                 images_per_s=round(progress.images_per_s, 1),
                 stack=len(self.trials),
@@ -179,39 +197,25 @@ class StackRun:
                 mflops=mflops,
                 peak_memory_mib=peak_memory_mib(self._device),
                 resumed=progress.resumed,
-            ),
-            provenance=collect_provenance(
+            )
+            provenance = collect_provenance(
                 torch=torch.__version__,
                 cuda=torch.version.cuda,
                 device=device_name(self._device),
                 started=progress.started,
-                package=package,
+                package=own_package(trial.recipe.name),
                 data_digest=data.digest,
                 switches=self._speed.switches(self._device, trial),
-            ),
-        )
-
-    def _report(self, copy: int, metrics: Mapping[str, tuple[float, float]]) -> EpochReport:
-        progress, trial = self._progress[copy], self.trials[copy]
-        stack, left = len(self.trials), trial.epochs - self.epoch
-        return EpochReport(
-            trial=trial,
-            epoch=self.epoch,
-            metrics=metrics,
-            images_per_s=progress.images_per_s,
-            stack=stack,
-            seconds_left=progress.seconds * stack * left / (self.epoch - trial.first_epoch),
-        )
-
-    def _restore(self, checkpoints: Sequence[Checkpoint]) -> None:
-        self.epoch, self.step = checkpoints[0].reached
-        self._stack.load(checkpoints)
-        for copy, saved in enumerate(checkpoints):
-            self._progress[copy] = dataclasses.replace(
-                saved.progress, resumed=saved.progress.resumed + 1
             )
-            self._steps.loss[copy] = saved.partial_loss
-            self._steps.correct[copy] = saved.partial_correct
+            record = Record(
+                trial_id=trial.trial_id,
+                trial=trial,
+                outcome=progress.outcome(self._stack.initial[copy]),
+                cost=cost,
+                provenance=provenance,
+            )
+            records.append(record)
+        return records
 
 
 def rate_factor(protocol: Protocol, epochs: int, epoch: int) -> float:

@@ -34,12 +34,15 @@ class StackedSGD:
         nesterov: bool = False,
         weight_decay: float = 0.0,
     ) -> None:
-        self._copies = net.copies if isinstance(net, Stacked) else 0
+        self._is_stack = isinstance(net, Stacked)
         # Parameter names are those of a single network.
-        named = dict((net.net if isinstance(net, Stacked) else net).named_parameters())
+        single = net.net if isinstance(net, Stacked) else net
+        named = dict(single.named_parameters())
         self._names = list(named)
         self._parameters = list(named.values())
-        self._momentum, self._nesterov, self._weight_decay = momentum, nesterov, weight_decay
+        self._momentum = momentum
+        self._nesterov = nesterov
+        self._weight_decay = weight_decay
         self._momenta = [torch.zeros_like(parameter) for parameter in self._parameters]
         self._rates = [torch.zeros_like(parameter) for parameter in self._parameters]
 
@@ -51,24 +54,25 @@ class StackedSGD:
         A single network takes one rate.
         """
         factors = multipliers or [{}] * len(rates)
-        for name, rate in zip(self._names, self._rates, strict=True):
-            values = [value * own.get(name, 1.0) for value, own in zip(rates, factors, strict=True)]
-            for part, value in zip(self._by_copy(rate), values, strict=True):
-                part.fill_(value)
+        for name, tensor in zip(self._names, self._rates, strict=True):
+            for part, rate, own in zip(self._by_copy(tensor), rates, factors, strict=True):
+                part.fill_(rate * own.get(name, 1.0))
 
     @torch.no_grad()
     def step(self) -> None:
         """Take one step and clear the gradients."""
-        moving = [
-            (parameter, parameter.grad, momentum, rate)
-            for parameter, momentum, rate in zip(
-                self._parameters, self._momenta, self._rates, strict=True
-            )
-            if parameter.grad is not None
-        ]
-        if not moving:
+        parameters: list[torch.Tensor] = []
+        gradients = []
+        momenta = []
+        rates = []
+        for at, parameter in enumerate(self._parameters):
+            if parameter.grad is not None:
+                parameters.append(parameter)
+                gradients.append(parameter.grad)
+                momenta.append(self._momenta[at])
+                rates.append(self._rates[at])
+        if not parameters:
             return
-        parameters, gradients, momenta, rates = map(list, zip(*moving, strict=True))
         if self._weight_decay:
             torch._foreach_add_(gradients, parameters, alpha=self._weight_decay)
         if self._momentum:
@@ -79,7 +83,7 @@ class StackedSGD:
             else:
                 gradients = momenta
         torch._foreach_addcmul_(parameters, gradients, rates, value=-1)
-        for parameter in parameters:
+        for parameter in self._parameters:
             parameter.grad = None
 
     def tensors(self) -> Iterator[torch.Tensor]:
@@ -88,11 +92,13 @@ class StackedSGD:
 
     def momenta(self) -> list[dict[str, torch.Tensor]]:
         """Return the momentum of every copy by parameter name; one entry for a single network."""
-        parts = [self._by_copy(momentum) for momentum in self._momenta]
-        return [
-            {name: part.clone() for name, part in zip(self._names, own, strict=True)}
-            for own in zip(*parts, strict=True)
-        ]
+        copies: list[dict[str, torch.Tensor]] = []
+        for name, momentum in zip(self._names, self._momenta, strict=True):
+            for copy, part in enumerate(self._by_copy(momentum)):
+                if copy == len(copies):
+                    copies.append({})
+                copies[copy][name] = part.clone()
+        return copies
 
     def load_momenta(self, momenta: Sequence[Mapping[str, torch.Tensor]]) -> None:
         """Load the momentum of every copy, in the form that `momenta` returns."""
@@ -102,4 +108,4 @@ class StackedSGD:
 
     def _by_copy(self, tensor: torch.Tensor) -> Sequence[torch.Tensor]:
         """Return views of a tensor, one for each copy."""
-        return tensor.unbind() if self._copies else (tensor,)
+        return tensor.unbind() if self._is_stack else (tensor,)

@@ -1,10 +1,12 @@
-"""Several trials of one cell as one network: construction, initialisation and separate states."""
+"""Several trials of one cell as one network: init, training steps, evaluation, separate states."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import torch
+import torch.nn.functional as F  # noqa: N812 - torch's own convention
 from torch import nn
 
 from rebench.data import BatchSource, DataSpec, epoch_generator
@@ -13,9 +15,8 @@ from rebench.nets import LayeredNet, Stacked, network_builder, reference_net
 from rebench.recipes import make_recipe
 from rebench.runs import Trial
 from rebench.train.checkpoint import Checkpoint
-from rebench.train.device import Speed
+from rebench.train.device import Speed, TrainStep, graphed
 from rebench.train.optimizer import StackedSGD
-from rebench.train.step import Steps
 
 __all__ = ["Stack", "build_net", "initial_net", "lay_out"]
 
@@ -53,7 +54,12 @@ def lay_out(net: nn.Module, memory_format: torch.memory_format = torch.channels_
 class Stack:
     """Trials of a stack as one network on one device; a single trial is a plain network.
 
-    The weights of each copy are drawn on the CPU from the seed of its trial only.
+    The weights of each copy are drawn on the CPU from the seed of its trial only. No step copies a
+    value to the host.
+
+    Attributes:
+        loss: float64, [copies]: sum of the losses since `clear`.
+        correct: int64, [copies]: number of correct predictions since `clear`.
     """
 
     def __init__(
@@ -62,22 +68,26 @@ class Stack:
         if len({trial.stack_key for trial in trials}) != 1:
             raise InputError("trials in a stack may differ in recipe and seed only")
         self.trials = tuple(trials)
-        self._spec = spec
-        self._device = device
-        self._recipes = [make_recipe(trial.recipe) for trial in trials]
         self.protocol = trials[0].protocol
-        self.initial = [
-            recipe.hyperparameters(trial.graph)
-            for recipe, trial in zip(self._recipes, trials, strict=True)
-        ]
+        self._classes = spec.classes
+        self._device = device
+        self._speed = speed
+        self._recipes = [make_recipe(trial.recipe) for trial in trials]
+        self.initial = []
+        nets = []
+        for recipe, trial in zip(self._recipes, trials, strict=True):
+            self.initial.append(recipe.hyperparameters(trial.graph))
+            nets.append(initial_net(trial, spec.classes))
         self.current = list(self.initial)
-        nets = [initial_net(trial, spec.classes) for trial in trials]
-        lone = len(nets) == 1
-        self.net: LayeredNet | Stacked = nets[0] if lone else Stacked.from_nets(nets)
         self.params = sum(parameter.numel() for parameter in nets[0].parameters())
+        self.net: LayeredNet | Stacked = nets[0]
+        if len(nets) > 1:
+            self.net = Stacked.from_nets(nets)
         self.net.to(device)
-        last = speed.has_channels_last(device, trials[0])
-        lay_out(self.net, torch.channels_last if last else torch.contiguous_format)
+        layout = torch.contiguous_format
+        if speed.has_channels_last(device, trials[0]):
+            layout = torch.channels_last
+        lay_out(self.net, layout)
         self.net.train()
         self.sgd = StackedSGD(
             self.net,
@@ -85,7 +95,14 @@ class Stack:
             nesterov=self.protocol.nesterov,
             weight_decay=self.protocol.weight_decay,
         )
-        self.steps = Steps(self.net, self.sgd, self.protocol, device=device, speed=speed)
+        self.loss = torch.zeros(len(nets), dtype=torch.float64, device=device)
+        self.correct = torch.zeros(len(nets), dtype=torch.int64, device=device)
+        self._judged_loss = torch.zeros_like(self.loss)
+        self._judged_correct = torch.zeros_like(self.correct)
+        self._call: Callable[[torch.Tensor], torch.Tensor] = self.net.__call__
+        if speed.compile:
+            self._call = torch.compile(self._call)
+        self._replays: dict[TrainStep, TrainStep] = {}
 
     def __len__(self) -> int:
         return len(self.trials)
@@ -95,18 +112,16 @@ class Stack:
         for copy, (recipe, trial) in enumerate(zip(self._recipes, self.trials, strict=True)):
             if recipe.needs == "graph" or (epoch and not recipe.refreshed):
                 continue
-            images, labels = next(
-                source.epoch(
-                    [trial.seed], epoch, self.protocol.batch_size, augment=self.protocol.augment
-                )
+            batches = source.epoch(
+                [trial.seed], epoch, self.protocol.batch_size, augment=self.protocol.augment
             )
-            self.current[copy] = recipe.measure(
-                self._lone(copy),
-                trial.graph,
-                images,
-                labels[0],
-                epoch_generator(trial.seed, epoch, "measure"),
-            )
+            images, labels = next(batches)
+            # The current network of the copy, as a separate module.
+            net = build_net(trial, self._classes)
+            net.load_state_dict(self.states()[copy])
+            generator = epoch_generator(trial.seed, epoch, "measure")
+            net.to(self._device)
+            self.current[copy] = recipe.measure(net, trial.graph, images, labels[0], generator)
             if not epoch:
                 self.initial[copy] = self.current[copy]
 
@@ -116,6 +131,35 @@ class Stack:
             [current.learning_rate * factor for current in self.current],
             [current.layer_multipliers for current in self.current],
         )
+
+    def train(self, images: torch.Tensor, labels: torch.Tensor) -> None:
+        """Take one step on images [batch, copies * 3, ...] and labels [copies, batch]."""
+        self._run(self._learn, images, labels, whole=labels.shape[1] == self.protocol.batch_size)
+
+    def evaluate(
+        self, batches: Iterable[tuple[torch.Tensor, torch.Tensor]]
+    ) -> list[tuple[float, float]]:
+        """Return the top-1 accuracy over all classes, in percent, and the mean loss of every copy.
+
+        Args:
+            batches: images and labels [batch], shared by all copies.
+        """
+        self._judged_loss.zero_()
+        self._judged_correct.zero_()
+        n = 0
+        self.net.eval()
+        for images, labels in batches:
+            self._run(self._judge, images, labels, whole=len(labels) == self._speed.eval_batch_size)
+            n += len(labels)
+        self.net.train()
+        losses = self._judged_loss.tolist()
+        correct = self._judged_correct.tolist()
+        return [(100 * correct[copy] / n, losses[copy] / n) for copy in range(len(self))]
+
+    def clear(self) -> None:
+        """Reset the metrics for a new epoch."""
+        self.loss.zero_()
+        self.correct.zero_()
 
     def states(self) -> list[dict[str, torch.Tensor]]:
         """Return the state dict of every copy on the CPU, with the keys of a single network."""
@@ -128,21 +172,74 @@ class Stack:
         return [_on_cpu(momentum) for momentum in self.sgd.momenta()]
 
     def load(self, checkpoints: Sequence[Checkpoint]) -> None:
-        """Load the weights, momentum and hyperparameters of every copy."""
-        states = [saved.net for saved in checkpoints]
+        """Load the weights, momentum, hyperparameters and metrics of every copy."""
         if isinstance(self.net, Stacked):
-            self.net.load(states)
+            self.net.load([saved.net for saved in checkpoints])
         else:
-            self.net.load_state_dict(states[0])
+            self.net.load_state_dict(checkpoints[0].net)
         self.sgd.load_momenta([saved.momentum for saved in checkpoints])
-        self.initial = [saved.initial for saved in checkpoints]
-        self.current = [saved.current for saved in checkpoints]
+        for copy, saved in enumerate(checkpoints):
+            self.initial[copy] = saved.initial
+            self.current[copy] = saved.current
+            self.loss[copy] = saved.partial_loss
+            self.correct[copy] = saved.partial_correct
 
-    def _lone(self, copy: int) -> LayeredNet:
-        """Return the current network of one copy as a separate module."""
-        net = build_net(self.trials[copy], self._spec.classes)
-        net.load_state_dict(self.states()[copy])
-        return net.to(self._device)
+    def _run(
+        self, step: TrainStep, images: torch.Tensor, labels: torch.Tensor, *, whole: bool
+    ) -> None:
+        """Take a step; replay a CUDA graph if graphs are on and the batch is complete."""
+        # The last batch of an epoch can be smaller, and a graph has a fixed shape.
+        if not self._speed.cuda_graphs or not whole:
+            step(images, labels)
+            return
+        if step not in self._replays:
+            # The capture changes the state.
+            before = [(tensor, tensor.detach().clone()) for tensor in self._state()]
+            self._replays[step] = graphed(step, images, labels)
+            with torch.no_grad():
+                for tensor, value in before:
+                    tensor.copy_(value)
+        self._replays[step](images, labels)
+
+    def _state(self) -> Iterator[torch.Tensor]:
+        """Yield every tensor that a step changes."""
+        yield from self.net.parameters()
+        yield from self.net.buffers()
+        yield from self.sgd.tensors()
+        yield from (self.loss, self.correct, self._judged_loss, self._judged_correct)
+
+    def _learn(self, images: torch.Tensor, labels: torch.Tensor) -> None:
+        logits = self._logits(images)
+        losses = F.cross_entropy(
+            logits.flatten(0, 1),
+            labels.flatten(),
+            reduction="none",
+            label_smoothing=self.protocol.label_smoothing,
+        ).view(labels.shape)
+        losses.mean(1).sum().backward()  # type: ignore[no-untyped-call]  # torch
+        self.sgd.step()
+        with torch.no_grad():
+            self.loss += losses.sum(1)
+            self.correct += (logits.argmax(2) == labels).sum(1)
+
+    @torch.no_grad()
+    def _judge(self, images: torch.Tensor, labels: torch.Tensor) -> None:
+        logits = self._logits(images)
+        both = labels.expand(len(self), -1)
+        losses = F.cross_entropy(logits.flatten(0, 1), both.flatten(), reduction="none")
+        self._judged_loss += losses.view(both.shape).sum(1)
+        self._judged_correct += (logits.argmax(2) == both).sum(1)
+
+    def _logits(self, images: torch.Tensor) -> torch.Tensor:
+        """Return logits in float32, [copies, batch, classes]."""
+        precision: contextlib.AbstractContextManager[object] = contextlib.nullcontext()
+        if self.protocol.precision == "bf16":
+            precision = torch.autocast(self._device.type, dtype=torch.bfloat16)
+        with precision:
+            logits = self._call(images)
+        if logits.dim() == 2:
+            logits = logits[None]
+        return logits.float()
 
 
 def _on_cpu(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:

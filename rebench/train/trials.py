@@ -119,8 +119,7 @@ class _Session:
     on_network: Callable[[Record, Checkpoint], None] | None
     start_from: Path | None
     _sources: Sources | None = None
-    _saved_at: float = 0.0
-    _save_after_s: float = 0.0
+    _save_at_s: float = 0.0
 
     def run(self, trials: Sequence[Trial]) -> Iterator[Record]:
         alike: dict[tuple[object, ...], list[Trial]] = {}
@@ -149,7 +148,8 @@ class _Session:
         wanted = (trial.dataset, trial.split)
         last = self.speed.has_channels_last(self.device, trial)
         held = self._sources
-        if held is None or (held.data.spec.name, held.data.split) != wanted:
+        data = held.data if held is not None else None
+        if data is None or (data.spec.name, data.split) != wanted:
             data = self.data or load_data(trial.dataset, trial.split, root=self.data_root)
             if (data.spec.name, data.split) != wanted:
                 raise InputError(
@@ -158,9 +158,9 @@ class _Session:
                 )
             for note in data.notes:
                 _log.warning("%s: %s", data.spec.name, note)
+            held = None
+        if held is None or held.channels_last != last:
             held = Sources(data, self.device, channels_last=last)
-        elif held.channels_last != last:
-            held = Sources(held.data, self.device, channels_last=last)
         self._sources = held
         return held
 
@@ -183,21 +183,20 @@ class _Session:
         self, trials: Sequence[Trial], checkpoints: Sequence[Checkpoint], sources: Sources
     ) -> list[Record]:
         run = StackRun(trials, sources, self.device, self.speed, checkpoints)
-        self._saved_at, self._save_after_s = time.monotonic(), min(self.every_s, _FIRST_SAVE_S)
+        self._save_at_s = time.monotonic() + min(self.every_s, _FIRST_SAVE_S)
         while not run.done:
             run.train_epoch(lambda: self.stop() or self._save_is_due())
-            due = not run.epoch_is_over
             if run.epoch_is_over:
                 for report in run.finish_epoch():
                     self.on_epoch(report)
-                due = run.done or self._save_is_due()
             stopping = self.stop()
-            if due or stopping:
+            # Within an epoch, the training pauses only for one of these reasons.
+            if stopping or run.step or run.done or self._save_is_due():
                 self._save(run)
             if stopping and not run.done:
+                kept = "checkpointed" if self.store else "nothing was kept: no checkpoint_dir"
                 raise Interrupted(
-                    f"stopped on request in epoch {run.epoch + 1} of {trials[0].epochs}; "
-                    + ("checkpointed" if self.store else "nothing was kept: no checkpoint_dir")
+                    f"stopped on request in epoch {run.epoch + 1} of {trials[0].epochs}; {kept}"
                 )
         records = run.records()
         if self.on_network is not None:
@@ -206,13 +205,13 @@ class _Session:
         return records
 
     def _save_is_due(self) -> bool:
-        return self.store is not None and time.monotonic() - self._saved_at >= self._save_after_s
+        return self.store is not None and time.monotonic() >= self._save_at_s
 
     def _save(self, run: StackRun) -> None:
         if self.store is not None:
             for checkpoint in run.checkpoints():
                 self.store.save(checkpoint)
-        self._saved_at, self._save_after_s = time.monotonic(), self.every_s
+        self._save_at_s = time.monotonic() + self.every_s
 
 
 def _resumable(
@@ -224,25 +223,24 @@ def _resumable(
     died between the first files of a stack, no checkpoint is shared. The trials then start again
     together, because results of a smaller stack can differ in the last digit.
     """
-    saved = {
-        trial_id: {checkpoint.reached: checkpoint for checkpoint in found}
-        for trial_id in fresh
-        if (found := store.load(trial_id, data_digest))
-    }
-    for trial_id in list(saved):
+    saved = {}
+    for trial_id in fresh:
+        found = store.load(trial_id, data_digest)
+        if found:
+            saved[trial_id] = {checkpoint.reached: checkpoint for checkpoint in found}
+    for trial_id, own in saved.items():
         if trial_id not in fresh:
             continue  # already in the stack of another trial
-        newest = max(saved[trial_id])
-        stack = saved[trial_id][newest].stack
+        stack = own[max(own)].stack
         members = [member for member in stack if member in fresh]
-        shared = set.intersection(*(set(saved.get(member, ())) for member in members))
+        shared = set(own)
+        for member in members:
+            shared &= saved.get(member, {}).keys()
         if not shared:
             continue
         place = max(shared)
-        yield (
-            [fresh.pop(member) for member in members],
-            [saved[member][place] for member in members],
-        )
+        trials = [fresh.pop(member) for member in members]
+        yield trials, [saved[member][place] for member in members]
 
 
 def _out_of_memory(error: Exception) -> bool:

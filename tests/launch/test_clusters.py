@@ -10,24 +10,28 @@ import pytest
 from pydantic import ValidationError
 
 from rebench.errors import ClusterError, TooManyJobsError
-from rebench.launch.clusters import Array, cluster
+from rebench.launch.clusters import cluster
 from rebench.launch.decide import Throttle
-from rebench.launch.journal import Chunk, Intent, Journal, Submission
+from rebench.launch.journal import Chunk, Intent, Job, Journal, Sent, Submission
 from rebench.runs import SlurmOptions
 
 JOB = (("0123456789abcdef",),)
 
 
-def _array(mine: Submission, jobs: int = 1, *, live=None, **options) -> Array:
-    asked = SlurmOptions(**options)
+def _array(mine: Submission, jobs: int = 1, **options) -> list[Job]:
     chunk = Chunk(name=f"rebench-x-{mine.number}.0", jobs=(JOB,) * jobs)
-    after = Throttle(asked.array_parallelism, live or {}).before(jobs)
-    return Array(submission=mine, chunk=chunk, options=asked, after=after)
+    asked = SlurmOptions(**options)
+    return mine.planned(Intent(cluster="", spec_hash="", options=asked, chunks=(chunk,)), 0)
 
 
-def _script(jobs: int = 1, *, run="/my runs/x", name="slurm", **options) -> list[str]:
-    mine = Submission(Path(run) / "submissions/0003", 3)
-    return cluster(name).script(_array(mine, jobs, **options)).splitlines()
+def _send(jobs: list[Job], **how) -> Sent:
+    return cluster("slurm").submit(jobs, print, **how)
+
+
+def _script(jobs: int = 1, *, run="/my runs/x", name="slurm", live=None, **options) -> list[str]:
+    array = _array(Submission(Path(run) / "submissions/0003", 3), jobs, **options)
+    after = Throttle(array[0].options.array_parallelism, live or {}).before(jobs)
+    return cluster(name).submit(array, print, after=after, dry_run=True).script.splitlines()
 
 
 def _flags(*arguments, **options) -> dict[str, str]:
@@ -82,28 +86,23 @@ def test_percent_sign_in_a_folder_is_no_placeholder_of_slurm():
 
 @pytest.mark.parametrize("run", ["/runs/x", "/my runs/it's", "/runs/a$b"])
 def test_script_of_a_dry_run_is_the_one_that_is_sent(tmp_path, stand_in, run):
-    stand_in("srun", "true")
-    stand_in("sbatch", 'cat "$1" > $here/script; echo Submitted batch job 7')
+    stand_in("sbatch", "cat > $here/script; echo Submitted batch job 7")
     folder = tmp_path / run.lstrip("/") / "submissions/0003"
     folder.mkdir(parents=True)
     array = _array(Submission(folder, 3), 3, comment="x")
-    shown = cluster("slurm").script(array)
+    shown = _send(array, dry_run=True).script
     assert [*folder.iterdir()] == []
-    assert cluster("slurm").submit(array).jobs == ("7_0", "7_1", "7_2")
-    # submitit appends words for its own program, as a comment.
-    sent, words = (tmp_path / "slurm/script").read_text().split(" # ")
-    assert sent + "\n" == shown
-    assert words.startswith("-u -m submitit.core._submit ")
+    assert _send(array).jobs == ("7_0", "7_1", "7_2")
+    assert (tmp_path / "slurm/script").read_text() == shown
     assert (folder / "chunk.0.sbatch").read_text() == shown
 
 
 def test_submission_leaves_no_pickle_in_the_run_and_no_file_of_submitit(tmp_path, stand_in):
-    stand_in("srun", "true")
     stand_in("sbatch", "echo $PATH > $here/path; echo Submitted batch job 7")
     mine = Journal(tmp_path / "run").begin()
     before = os.umask(0)
     try:
-        cluster("slurm").submit(_array(mine, 2))
+        _send(_array(mine, 2))
     finally:
         os.umask(before)
     assert mine.logs.stat().st_mode & 0o777 == 0o777, "as the submitter's mask has it"
@@ -119,7 +118,7 @@ def test_link_in_the_place_of_a_script_is_replaced_and_not_followed(tmp_path, st
     (victim := tmp_path / "victim").write_text("precious")
     for name in ("chunk.0.sbatch", "closed", "time_outs.7"):
         (mine.folder / name).symlink_to(victim)
-    cluster("slurm").submit(_array(mine))
+    _send(_array(mine))
     mine.close()
     with pytest.raises(OSError, match="symbolic links"):
         mine.time_outs("7", 0)
@@ -130,10 +129,10 @@ def test_link_in_the_place_of_a_script_is_replaced_and_not_followed(tmp_path, st
 def test_words_of_sbatch_may_contain_any_byte(tmp_path, stand_in):
     array = _array(Journal(tmp_path / "run").begin())
     stand_in("sbatch", r"""printf 'gr\374n\n' >&2; printf 'Submitted batch job 7 \374\n'""")
-    assert cluster("slurm").submit(array).jobs == ("7",)
+    assert _send(array).jobs == ("7",)
     stand_in("sbatch", r"""printf 'sbatch: error: gr\374n\n' >&2; exit 1""")
     with pytest.raises(ClusterError) as refused:
-        cluster("slurm").submit(array)
+        _send(array)
     assert str(refused.value) == "sbatch: error: gr\ufffdn"
 
 
@@ -148,11 +147,10 @@ def test_words_of_sbatch_may_contain_any_byte(tmp_path, stand_in):
 def test_refusal_is_told_in_slurms_own_words_and_leaves_nothing(
     tmp_path, stand_in, capsys, said, error
 ):
-    stand_in("srun", "true")
     stand_in("sbatch", f"echo 'sbatch: error: {said}' >&2; echo more >&2; exit 1")
     mine = Journal(tmp_path / "run").begin()
     with pytest.raises(ClusterError) as refused:
-        cluster("slurm").submit(_array(mine, 2))
+        _send(_array(mine, 2))
     assert (type(refused.value), str(refused.value)) == (error, f"sbatch: error: {said}")
     assert not list(mine.folder.glob("**/*.pkl"))
     assert capsys.readouterr().err == ""
@@ -161,12 +159,11 @@ def test_refusal_is_told_in_slurms_own_words_and_leaves_nothing(
 def test_variables_of_sbatch_count_only_for_options_that_the_sweep_lacks(
     tmp_path, stand_in, monkeypatch
 ):
-    stand_in("srun", "true")
     stand_in("sbatch", "env | grep ^SBATCH_ | sort > $here/seen; echo Submitted batch job 7")
     for name in ("ACCOUNT", "PARTITION", "TIMELIMIT", "RESERVATION", "MEM_PER_CPU"):
         monkeypatch.setenv(f"SBATCH_{name}", "x")
     own = {"partition": "gpu", "extra": {"reservation": "nas"}}
-    cluster("slurm").submit(_array(Journal(tmp_path / "run").begin(), **own))
+    _send(_array(Journal(tmp_path / "run").begin(), **own))
     seen = (tmp_path / "slurm/seen").read_text().split()
     assert seen == [
         "SBATCH_ACCOUNT=x",
@@ -179,17 +176,23 @@ def test_jobs_in_a_file_of_before_are_read_and_written_as_they_were():
     text = '{"name":"x.0","jobs":[[["a"],["b","c"]],[["d"]]]}'
     chunk = Chunk.model_validate_json(text)
     assert chunk.jobs[0] == (("a",), ("b", "c"))
-    assert chunk.trials_of(0) == ("a", "b", "c")
-    assert chunk.trials == ["a", "b", "c", "d"]
     assert json.loads(chunk.model_dump_json()) == json.loads(text)
 
 
 def test_jobs_of_a_chunk_have_the_numbers_of_an_array_and_a_lone_one_has_its_own():
-    jobs = ((("a" * 16,), ("b" * 16, "c" * 16)), (("d" * 16,),))
-    both = Chunk(name="x.0", jobs=jobs)
-    assert both.sent_as("12").jobs == ("12_0", "12_1")
-    assert Chunk(name="x.0", jobs=jobs[:1]).sent_as("12").jobs == ("12",)
-    assert both.trials == [letter * 16 for letter in "abcd"]
+    assert Sent.of_array("12", 2).jobs == ("12_0", "12_1")
+    assert Sent.of_array("12", 1).jobs == ("12",)
+
+
+def test_job_has_the_trials_of_its_groups():
+    chunk = Chunk(name="x.4", jobs=((("a",), ("b", "c")), (("d",),)))
+    intent = Intent(cluster="slurm", spec_hash="", chunks=(chunk,))
+    first, second = Submission(Path("/runs/x/submissions/0003"), 3).planned(intent, 0)
+    assert (first.trials, second.trials) == (("a", "b", "c"), ("d",))
+    assert [(job.task, job.chunk, job.number, job.log) for job in (first, second)] == [
+        (0, 4, "", ""),
+        (1, 4, "", ""),
+    ]
 
 
 def test_dependency_of_the_sweep_holds_as_well():

@@ -1,18 +1,19 @@
 """Selection of the trials to submit, without a cluster and without files."""
 
 import itertools
+from pathlib import Path
 
 import pytest
 
 from rebench.errors import InputError
-from rebench.launch.clusters import JobView, Limits
-from rebench.launch.clusters.commands import QueuedJob
+from rebench.launch.clusters import Limits
+from rebench.launch.clusters.commands import state_of
 from rebench.launch.decide import Order, Throttle, bad_nodes, decide
 from rebench.launch.expansion import expand_spec
-from rebench.launch.journal import Intent
-from rebench.launch.liveness import JobState
+from rebench.launch.journal import Intent, Job, Journal
 from rebench.launch.state import State
-from rebench.runs import Failure, TimeModel, parse_spec
+from rebench.runs import Failure, SlurmOptions, TimeModel, parse_spec
+from rebench.runs.slurm_options import slurm_minutes
 
 SPEC = """
 datasets = ["digits"]
@@ -30,22 +31,17 @@ SLURM = Limits(largest=1001)
 
 
 def _job(
-    trials, name="RUNNING", *, submission=1, job="7_0", partition="", line=None, cluster="slurm"
-) -> JobView:
-    return JobView(
-        submission=submission,
+    trials, name="RUNNING", *, submission=1, job="7_0", partition=None, cluster="slurm", **ended
+) -> Job:
+    return Job(
+        submission=Journal(Path("/run")).submission(submission),
         cluster=cluster,
-        clusters="",
+        options=SlurmOptions(partition=partition),
         name=f"rebench-x-{submission}.0",
-        task=0,
-        sent_file=None,
-        partition=partition,
-        job=job,
-        process=None,
-        trials=tuple(trials),
-        state=JobState(name),
-        folder=None,
-        line=line,
+        number=job,
+        groups=(tuple(trials),),
+        state=state_of(name),
+        **ended,
     )
 
 
@@ -65,7 +61,8 @@ def _decide(text=SPEC, state=None, limits=SLURM, cluster="slurm", **order):
 
 
 def _sent(decision) -> list[str]:
-    return [key for chunk in decision.intent.chunks for key in chunk.trials]
+    jobs = itertools.chain.from_iterable(chunk.jobs for chunk in decision.intent.chunks)
+    return list(itertools.chain.from_iterable(itertools.chain.from_iterable(jobs)))
 
 
 def _failure(submission: int) -> Failure:
@@ -202,7 +199,7 @@ def test_after_a_lack_of_memory_a_note_says_what_to_set(given, told):
 # Nodes
 
 
-def _ended(**ends: str) -> list[JobView]:
+def _ended(**ends: str) -> list[Job]:
     """Return the jobs of each node, in order, one for each letter.
 
     f failed at once, m after a minute, F after an hour; c completed; r is running. o ran out of
@@ -216,14 +213,13 @@ def _ended(**ends: str) -> list[JobView]:
     for node, order in ends.items():
         for number, end in zip(clock, order, strict=False):
             used, at = times.get(end, "0:59"), f"2026-01-01T00:00:{number}"
-            shown = "FAILED" if end == "o" else states[end]
-            line = QueuedJob(str(number), shown, "None", "rebench-x-1.0", node, used, at)
-            jobs.append(_job((), states[end], job=str(number), line=line))
+            known = {"node": node, "used_min": slurm_minutes(used), "ended": at}
+            jobs.append(_job((), states[end], job=str(number), **known))
     return jobs
 
 
-def _bad(jobs: list[JobView], **how) -> list[str]:
-    return bad_nodes(reversed(jobs), [job.job for job in jobs], **how)
+def _bad(jobs: list[Job], **how) -> list[str]:
+    return bad_nodes(reversed(jobs), [job.number for job in jobs], **how)
 
 
 def test_node_is_bad_when_its_last_three_jobs_failed_at_once():

@@ -12,7 +12,7 @@ from cluster import Sweep, has_pending, signal_all
 from support import PROJECT
 
 from rebench.cli import main
-from rebench.launch.liveness import JobState
+from rebench.launch.clusters.commands import state_of
 from rebench.runs import FinishedTrials
 
 pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
@@ -168,5 +168,5 @@ def test_one_job_for_a_whole_sweep_goes_on_after_a_requeue(cluster, tmp_path, un
 
 def _ended(cluster, job: str) -> str:
     state = cluster.ask("squeue", "-h", "-t", "all", "-j", job, "-o", "%T").strip()
-    # `JobState.live` also knows the states between running and pending of a requeued job.
-    return "" if JobState(state).live else state
+    # `state_of` also knows the states between running and pending of a requeued job.
+    return "" if state_of(state).live else state

@@ -13,12 +13,11 @@ import pytest
 from made_records import make_record
 
 from rebench.launch import liveness
-from rebench.launch.clusters import JobView, cluster
+from rebench.launch.clusters import cluster
+from rebench.launch.journal import UNSENT, Chunk, Intent, Job, Journal, Sent
 from rebench.launch.liveness import (
-    JobState,
     Reporter,
     last_heard_s,
-    process_state,
     read_reports,
     report_path,
     submitter_lives,
@@ -119,20 +118,6 @@ def test_submitter_without_a_name_lives_for_an_instant(tmp_path):
     assert not submitter_lives(tmp_path / "owner.json", None)
 
 
-def test_worker_elsewhere_lives_until_it_has_been_silent_for_half_an_hour(tmp_path):
-    other = holder(process=elsewhere(this_process()))
-    me = holder(job="78")
-    assert not cluster("local").worker_lives(tmp_path, me, other), "it has never said anything"
-    Reporter(tmp_path, other)
-    assert cluster("local").worker_lives(tmp_path, me, other)
-    assert last_heard_s(tmp_path).keys() == {"77"}
-    age(report_path(tmp_path, other.worker), 1790)
-    assert cluster("local").worker_lives(tmp_path, me, other)
-    age(report_path(tmp_path, other.worker), 2000)
-    assert not cluster("local").worker_lives(tmp_path, me, other)
-    assert 1900 < last_heard_s(tmp_path)["77"] < 2100
-
-
 def test_job_was_heard_of_when_its_latest_process_was(tmp_path):
     for worker, silent_s in (("c", 900), ("a", 500), ("d", 50), ("b", 100)):
         one = holder(job="78" if worker == "d" else "77").model_copy(update={"worker": worker})
@@ -179,36 +164,50 @@ def test_report_tells_what_is_trained_how_fast_and_how_it_ended(tmp_path, monkey
     assert said() == (0, 0, 12, None, "ended")
 
 
-def test_worker_whose_process_here_has_ended_is_dead_whatever_it_reported(tmp_path):
+def _job(folder: Path, process: ProcessMark | None) -> Job:
+    """Return a job of this machine with this process, as the journal has it."""
+    mine = Journal(folder).begin()
+    chunk = Chunk(name="rebench-x-1.0", jobs=((),))
+    mine.write_intent(Intent(cluster="local", spec_hash="", chunks=(chunk,)))
+    mine.write_sent(0, Sent(jobs=("77",), process=process))
+    (job,) = mine.jobs()
+    return job
+
+
+def test_job_whose_process_here_has_ended_is_dead_whatever_it_reported(tmp_path):
     process = sleeper()
-    other = holder(process=mark_of(process.pid))
-    Reporter(tmp_path, other)
-    assert cluster("local").worker_lives(tmp_path, holder(job="78"), other)
+    job = _job(tmp_path, mark_of(process.pid))
+    Reporter(tmp_path, holder(process=mark_of(process.pid)))
+    (seen,) = cluster("local").look([job])
+    assert (seen.state.kind, seen.live) == ("running", True)
     process.kill()
     process.wait()
-    assert not cluster("local").worker_lives(tmp_path, holder(job="78"), other)
+    (seen,) = cluster("local").look([job])
+    assert (seen.state.kind, seen.live) == ("ended", False)
 
 
 def test_job_elsewhere_that_has_just_been_started_lives_before_it_reports(tmp_path):
-    sent = tmp_path / "sent.0.json"
-    sent.touch()
     there = elsewhere(this_process())
-    state = process_state(there, sent, "77", dict)
-    assert state.live
-    assert state.reason == "cannot be seen from here: it runs on another.host"
-    age(sent, 2000)
-    assert process_state(there, sent, "77", dict) == JobState("ENDED")
-    assert process_state(there, sent, "77", lambda: {"77": 5.0}).live
-    assert process_state(None, sent, "77", dict) == JobState("NOT SENT")
+    job = _job(tmp_path, there)
+    (seen,) = cluster("local").look([job])
+    assert seen.live
+    assert seen.state.reason == "cannot be seen from here: it runs on another.host"
+    age(job.submission.sent_file(0), 2000)
+    assert not cluster("local").look([job])[0].live
+    Reporter(tmp_path, holder(process=there))
+    assert cluster("local").look([job])[0].live
+    age(report_path(tmp_path, "0001-77-n1"), 2000)
+    assert not cluster("local").look([job])[0].live
+
+
+def test_job_without_a_process_was_not_started(tmp_path):
+    assert cluster("local").look([_job(tmp_path, None)])[0].state == UNSENT
 
 
 def test_job_of_another_machine_is_not_cancelled_here(tmp_path):
     process = sleeper()
-    there = JobView(
-        submission=1, cluster="local", clusters="", name="x", task=0, partition="", job="7",
-        process=elsewhere(mark_of(process.pid)), trials=(), folder=tmp_path, sent_file=tmp_path,
-    )  # fmt: skip
-    assert cluster("local").cancel([there]) == []
+    there = _job(tmp_path, elsewhere(mark_of(process.pid)))
+    assert cluster("local").stop([there]) == []
     assert runs(mark_of(process.pid))
     process.kill()
     process.wait()

@@ -17,9 +17,9 @@ from cluster import Sweep
 from support import PROJECT, small_disk
 
 from rebench.errors import ClusterError, InputError
-from rebench.launch.clusters import Array, background, cluster, local
+from rebench.launch.clusters import background, cluster, local
 from rebench.launch.devices import visible_gpus
-from rebench.launch.journal import Chunk, Submission
+from rebench.launch.journal import Chunk, Intent, Submission
 from rebench.launch.liveness import read_reports
 from rebench.machine import cores
 from rebench.recipes.topology import Topology
@@ -110,21 +110,23 @@ def test_a_job_gets_the_gpus_with_the_fewest_jobs_of_all_submissions(monkeypatch
 
 def test_gpus_that_are_named_by_uuid_are_refused_before_a_job_trains_on_the_cpu(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-41b3-7")
-    with pytest.raises(ClusterError, match="is MIG-41b3-7; local jobs need numbers, such as 0,1"):
-        local.Local().preflight(SlurmOptions())
-    local.Local().preflight(SlurmOptions(device="cpu"))
+    refusal = local.Local().limits(SlurmOptions()).refusal
+    assert isinstance(refusal, ClusterError)
+    assert "is MIG-41b3-7; local jobs need numbers, such as 0,1" in str(refusal)
+    assert local.Local().limits(SlurmOptions(device="cpu")).refusal is None
 
 
 def test_gpu_that_a_job_cannot_see_is_refused_before_anything_is_sent(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
     second = SlurmOptions(device="cuda:1")
-    with pytest.raises(InputError, match=r"^slurm.device = 'cuda:1', but a job sees only its own"):
-        local.Local().preflight(second)
+    refusal = local.Local().limits(second).refusal
+    assert isinstance(refusal, InputError)
+    assert str(refusal).startswith("slurm.device = 'cuda:1', but a job sees only its own")
     with pytest.raises(InputError, match=r"its own GPUs \(1, numbered from 0\); set slurm.device"):
-        cluster("slurm").preflight(SlurmOptions(device="cuda:1", gpus_per_task=1))
+        local.check_device(SlurmOptions(device="cuda:1"), 1)
     local.check_device(SlurmOptions(device="cuda:1", gpus_per_task=2), 2)
     monkeypatch.setattr(local, "find_device", lambda _: "found")
-    cluster("debug").preflight(second)
+    assert cluster("debug").limits(second).refusal is None
 
 
 def test_ended_jobs_are_reaped_when_the_next_one_starts(tmp_path):
@@ -134,7 +136,8 @@ def test_ended_jobs_are_reaped_when_the_next_one_starts(tmp_path):
     for number in (1, 2):
         mine = Submission(tmp_path / f"submissions/{number:04}", number)
         mine.folder.mkdir(parents=True)
-        [job] = local.Local().submit(Array(submission=mine, chunk=chunk, options=options)).jobs
+        intent = Intent(cluster="local", spec_hash="", options=options, chunks=(chunk,))
+        [job] = local.Local().submit(mine.planned(intent, 0), print).jobs
         os.waitid(os.P_PID, int(job), os.WEXITED | os.WNOWAIT)  # ended, and still a zombie
         pids.append(int(job))
     assert [Path(f"/proc/{pid}").exists() for pid in pids] == [False, True]

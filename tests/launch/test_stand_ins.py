@@ -24,10 +24,10 @@ from rebench.cli import main
 from rebench.errors import ClusterError, InputError
 from rebench.launch.clusters import cluster, commands, recorded
 from rebench.launch.expansion import expand_spec
-from rebench.launch.journal import Chunk, Intent, Journal, Sent
+from rebench.launch.journal import Chunk, Intent, Job, Journal, Sent
 from rebench.launch.state import cancel_jobs
 from rebench.runs import Run, SlurmOptions, parse_spec
-from rebench.runs.claims import Holder, ProcessMark, mark_of, this_process
+from rebench.runs.claims import ProcessMark, mark_of, this_process
 
 SWEEP = """
 datasets = ["digits"]
@@ -42,7 +42,7 @@ partition = "main"
 # Accepts jobs and numbers them 101, 102, ..., unless the inserted line calls `refuse`.
 SBATCH = """
 count=$(ls $here | grep -c '^sent')
-sed -n 's/^#SBATCH //p' "$1" | tr -d "'" > $here/given
+sed -n 's/^#SBATCH //p' | tr -d "'" > $here/given
 size=$(sed -n 's/^--array=0-\\([0-9]*\\)%.*/\\1/p' $here/given)
 refuse() {{ echo "sbatch: error: $1" >&2; exit 1; }}
 {}
@@ -208,7 +208,7 @@ def test_one_of_several_clusters_is_asked_about_and_sent_to(spec, stand_in):
     assert cancel_jobs(Run.open(done.run)) == ["101_0"]
     told = (spec.parent / "slurm/clusters").read_text().splitlines()
     assert [line.split("/")[-1] for line in told] == [
-        *("sinfo far", "sinfo far"),  # asked twice: for nodes, and for limits
+        "sinfo far",
         *("squeue far", "squeue far"),
     ]
     assert (spec.parent / "slurm/cancelled").read_text() == "far 101_0\n"
@@ -286,7 +286,7 @@ def test_queue_is_asked_about_own_jobs_only_if_this_user_sent_all_of_them(
             patch.setattr(os, "geteuid", lambda me=me: me)
             rebench.status(run)
         asked.append((spec.parent / "slurm/asked").read_text())
-    assert f" -u {user} " in asked[0]
+    assert f" -u {user}\n" in asked[0]
     assert " -u " not in asked[1]
 
 
@@ -297,7 +297,8 @@ def test_jobs_of_a_cluster_that_is_not_known_here_are_those_of_a_machine(spec):
     path.write_text(path.read_text().replace('"cluster":"slurm"', '"cluster":"cloud"'))
     assert rebench.status(run).counts["pending"] == 6
     ended = ProcessMark(host=this_process().host, pid=1, started="0")
-    assert not recorded("cloud").worker_lives(run, _holder(), _holder(process=ended))
+    job = Job(submission=Journal(run).submission(1), cluster="cloud", process=ended)
+    assert not recorded("cloud").look([job])[0].live
 
 
 def test_bytes_that_are_no_text_stop_no_command(spec, stand_in):
@@ -712,37 +713,23 @@ def test_refusal_is_told_in_slurms_own_words(stand_in, script, words):
         commands.ask("sbatch", limit_s=0.2 if "sleep" in script else 60)
 
 
-def _holder(**changes) -> Holder:
-    mark = ProcessMark(host="elsewhere", pid=1, started="1")
-    told = {"worker": "w", "job": "7", "attempt": 0, "cluster": "slurm", "user": ""}
-    told["process"] = mark
-    return Holder(**told | changes)
-
-
 @pytest.mark.parametrize(
-    ("shown", "lives", "died"),
+    ("shown", "kind", "lives"),
     [
-        ("echo RUNNING", True, True),
-        ("echo PENDING", True, True),
-        ("echo FAILED", False, True),
-        ("echo COMPLETED", False, True),
-        ("echo NODE_FAIL", False, False),
-        ("echo PREEMPTED", False, False),
-        ("echo CANCELLED", False, False),
-        ("true", False, True),
-        ("echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1", False, True),
-        ("echo 'Unable to contact slurm controller' >&2; exit 1", True, True),
+        ("RUNNING", "running", True),
+        ("COMPLETING", "ending", True),
+        ("PENDING", "waiting", True),
+        ("REQUEUED", "waiting", True),
+        ("UNKNOWN", "unknown", True),
+        ("FAILED", "failed", False),
+        ("COMPLETED", "ended", False),
+        ("TIMEOUT", "ended", False),
+        ("OUT_OF_MEMORY", "memory", False),
+        ("NODE_FAIL", "stopped", False),
+        ("PREEMPTED", "stopped", False),
+        ("CANCELLED", "stopped", False),
     ],
 )
-def test_queue_tells_whether_a_worker_lives_and_if_it_died_by_itself(
-    stand_in, tmp_path, shown, lives, died
-):
-    stand_in("squeue", shown)
-    slurm, me = cluster("slurm"), _holder(job="8", process=this_process())
-    assert slurm.worker_lives(tmp_path, me, _holder()) is lives
-    assert slurm.worker_died(_holder()) is died
-    assert cluster("local").worker_died(_holder())
-    # For another process of the same job on this host, the queue is not asked.
-    assert slurm.worker_lives(tmp_path, me, _holder(job="8", process=this_process()))
-    ended = ProcessMark(host=this_process().host, pid=1, started="0")
-    assert not slurm.worker_lives(tmp_path, me, _holder(process=ended))
+def test_state_of_a_job_is_of_a_kind_that_every_cluster_has(shown, kind, lives):
+    state = commands.state_of(shown)
+    assert (state.kind, state.name, state.live) == (kind, shown.lower(), lives)

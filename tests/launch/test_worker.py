@@ -33,14 +33,14 @@ from rebench.launch.clusters import local
 from rebench.launch.devices import find_device
 from rebench.launch.expansion import expand_spec
 from rebench.launch.journal import Chunk, Intent, Journal, Sent
-from rebench.launch.liveness import read_reports
+from rebench.launch.liveness import Reporter, read_reports, report_path
 from rebench.launch.logs import begin_of, log_of
 from rebench.launch.state import read_state
 from rebench.launch.worker import is_late, work
 from rebench.machine import processor
 from rebench.recipes.fixed import Fixed
 from rebench.runs import FinishedTrials, Run, SlurmOptions, Trial, parse_spec, shards
-from rebench.runs.claims import Claims, Holder, mark_of, this_process
+from rebench.runs.claims import Claims, Holder, ProcessMark, mark_of, this_process
 
 SWEEP = """
 datasets = ["digits"]
@@ -148,7 +148,7 @@ def _other(**changes) -> Holder:
 
 
 def _claimed(run: Path, trial_id: str, **changes) -> None:
-    assert Claims(run, _other(**changes), lambda _: False).take(trial_id)
+    assert Claims(run, _other(**changes), lambda _: "died").take(trial_id)
 
 
 def test_trial_that_was_taken_over_meanwhile_is_not_recorded_twice(spec, tmp_path, listening):
@@ -686,6 +686,51 @@ def test_unknown_trial_names_the_three_nearest():
     )
 
 
+@pytest.mark.parametrize(
+    ("shown", "fate"),
+    [
+        ("echo '7|RUNNING|None|x|n1|0:01|x'", "lives"),
+        ("echo '7|PENDING|None|x||0:00|x'", "lives"),
+        ("echo '7|FAILED|None|x|n1|0:01|x'", "died"),
+        ("echo '7|COMPLETED|None|x|n1|0:01|x'", "died"),
+        ("echo '7|NODE_FAIL|None|x|n1|0:01|x'", "stopped"),
+        ("echo '7|PREEMPTED|None|x|n1|0:01|x'", "stopped"),
+        ("true", "died"),
+        ("echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1", "died"),
+        ("echo 'Unable to contact slurm controller' >&2; exit 1", "lives"),
+    ],
+)
+def test_queue_tells_whether_a_worker_lives_and_if_it_died_by_itself(
+    stand_in, tmp_path, place, shown, fate
+):
+    run = _prepared(tmp_path / "run")
+    place(**ALONE)
+    stand_in("squeue", shown)
+    me = worker._Worker(Journal(run.folder).submission(1), 0, 0, in_job=True)
+    away = ProcessMark(host="elsewhere", pid=1, started="1")
+    other = _other(job="7", cluster="slurm", process=away)
+    assert me._fate(other) == fate
+    # Of a process on this host that has ended, the queue tells only how it ended.
+    ended = other.model_copy(update={"process": mark_of(1, ended=True)})
+    assert me._fate(ended) == ("stopped" if fate == "stopped" else "died")
+    # For another process of the same job on this host, the queue is not asked.
+    assert me._fate(_other(job="77", cluster="slurm", attempt=1)) == "lives"
+
+
+def test_worker_of_another_machine_lives_until_it_has_been_silent_for_half_an_hour(tmp_path, place):
+    run = _prepared(tmp_path / "run")
+    place(**HERE)
+    me = worker._Worker(Journal(run.folder).submission(1), 0, 0, in_job=True)
+    away = _other(process=ProcessMark(host="elsewhere", pid=1, started="1"))
+    assert me._fate(away) == "died", "it has never reported anything"
+    Reporter(run.folder, away)
+    assert me._fate(away) == "lives"
+    path = report_path(run.folder, away.worker)
+    past = path.stat().st_mtime - 2000
+    os.utime(path, (past, past))
+    assert me._fate(away) == "died"
+
+
 OF_TWO = ALONE | {"SLURM_PROCID": "0", "SLURM_NTASKS": "2"}
 TERM, USR2 = signal.SIGTERM, signal.SIGUSR2
 GONE = "cancelled or preempted"
@@ -718,7 +763,7 @@ def test_worker_that_is_told_to_stop_requeues_its_job_unless_that_was_ended(
     refused = options.get("refused", False)
     options = {name: value for name, value in options.items() if name != "refused"}
     run = _prepared(tmp_path / "run", expand_spec(parse_spec(SWEEP)).trials, **options)
-    stand_in("squeue", f"echo {shown}")
+    stand_in("squeue", f"echo '77|{shown}|None|rebench-x-1.0|n1|0:01|x'")
     stand_in("scontrol", "echo no; exit 1" if refused else "echo $* >> $here/requeued")
     (run.folder / "submissions/0001/time_outs.77").write_text("0\n")
     place(**told)

@@ -77,22 +77,22 @@ def test_steps_stay_on_their_device_and_read_nothing_back(
     with pytest.raises(DataDependentOutputException):
         run.finish_epoch()
     with pytest.raises(DataDependentOutputException):
-        run._steps.evaluate(run._sources.evaluation["ori-test"].plain(500))
+        run._stack.evaluate(run._sources.evaluation["ori-test"].plain(500))
 
 
 def test_the_check_sees_a_read_and_a_mix(start: Start, monkeypatch: pytest.MonkeyPatch):
     run = start(11, 1)
-    step = run._steps.train
+    step = run._stack.train
     read: list[object] = []
 
     def reading(images: torch.Tensor, labels: torch.Tensor) -> None:
         step(images, labels)
-        read.append(run._steps.loss[0].item())
+        read.append(run._stack.loss[0].item())
 
-    monkeypatch.setattr(run._steps, "train", reading)
+    monkeypatch.setattr(run._stack, "train", reading)
     with pytest.raises(DataDependentOutputException):
         run.train_epoch(lambda: False)
-    monkeypatch.setattr(run._steps, "train", lambda images, labels: step(images, labels.cpu()))
+    monkeypatch.setattr(run._stack, "train", lambda images, labels: step(images, labels.cpu()))
     with pytest.raises(RuntimeError, match="same device"):
         run.train_epoch(lambda: False)
 

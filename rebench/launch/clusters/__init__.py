@@ -1,30 +1,39 @@
 """Clusters: SLURM, this machine and this process, behind one interface.
 
-A new backend is one file with a subclass of `Cluster`, and one line in `CLUSTERS`.
+A new cluster is a subclass of `Cluster`, which another package adds by an entry point.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
-from typing import Final
 
 from rebench.errors import UnknownNameError
-from rebench.launch.clusters.base import Array, Cluster, JobView, Limits
+from rebench.extensions import announced
+from rebench.launch.clusters.base import Cluster, Limits
 from rebench.launch.clusters.debug import Debug
 from rebench.launch.clusters.local import Local
 from rebench.launch.clusters.slurm import Slurm
 
-__all__ = ["CLUSTERS", "Array", "Cluster", "JobView", "Limits", "cluster", "recorded"]
+__all__ = ["Cluster", "Limits", "cluster", "clusters", "recorded"]
 
-CLUSTERS: Final[Mapping[str, Cluster]] = {one.name: one for one in (Slurm(), Local(), Debug())}
-"""Cluster by name; the option ``--cluster`` and the files of a run use the same names."""
+
+@functools.cache
+def clusters() -> Mapping[str, Cluster]:
+    """Return all clusters by name; the option ``--cluster`` and run folders use these names."""
+    known: dict[str, Cluster] = {}
+    for one in (Slurm(), Local(), Debug(), *announced("clusters")):
+        if isinstance(one, Cluster):
+            known.setdefault(one.name, one)
+    return known
 
 
 def cluster(name: str) -> Cluster:
     """Return the cluster called `name`."""
-    if name not in CLUSTERS:
-        raise UnknownNameError("cluster", name, CLUSTERS)
-    return CLUSTERS[name]
+    known = clusters()
+    if name not in known:
+        raise UnknownNameError("cluster", name, known)
+    return known[name]
 
 
 def recorded(name: str) -> Cluster:
@@ -32,4 +41,5 @@ def recorded(name: str) -> Cluster:
 
     For an unknown name, return `Local`, the cluster that runs jobs as processes on a machine.
     """
-    return CLUSTERS.get(name, CLUSTERS[Local.name])
+    known = clusters()
+    return known.get(name, known[Local.name])

@@ -7,18 +7,20 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import ClassVar
 
-from rebench.errors import InputError
-from rebench.launch.clusters.commands import LARGEST_ARRAY, QueuedJob
-from rebench.launch.journal import Chunk, Sent, Submission
-from rebench.launch.liveness import NOT_SENT, JobState
+from rebench.errors import InputError, RebenchError
+from rebench.launch.journal import Job, Sent
 from rebench.runs import SlurmOptions
-from rebench.runs.claims import Holder, ProcessMark
-from rebench.runs.folder import Run, Tell
+from rebench.runs.folder import Tell, unheard
 
-__all__ = ["Array", "Cluster", "JobView", "Limits", "check_device", "worker_of"]
+__all__ = ["LARGEST_ARRAY", "Cluster", "Limits", "Work", "check_device", "worker_command"]
+
+LARGEST_ARRAY = 1001
+"""SLURM's default for the tasks of an array."""
+
+Work = Callable[[Job], None]
+"""Function that does the work of a job in this process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,65 +33,20 @@ class Limits:
     """Number of jobs in the largest accepted array."""
     nodes: frozenset[str] = frozenset()
     """Nodes that accept jobs; empty if unknown."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Array:
-    """An array of jobs to submit: one chunk of a submission."""
-
-    submission: Submission
-    chunk: Chunk
-    options: SlurmOptions
-    after: tuple[str, ...] = ()
-    """Arrays that must end before this array begins."""
-    work: Callable[[int], None] = print
-    """Function that does the work of a job in this process, by the job's place in the array."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobView:
-    """One job of a run; `job` is empty for a planned job that was never submitted."""
-
-    submission: int
-    cluster: str
-    clusters: str
-    """The name of the cluster if SLURM manages several clusters; otherwise mostly empty."""
-    name: str
-    task: int
-    """Position of the job in its array."""
-    partition: str
-    """Requested partition; empty for the default one."""
-    job: str = ""
-    process: ProcessMark | None = None
-    """The process of a job without a scheduler, on this machine or another."""
-    trials: tuple[str, ...]
-    folder: Path
-    """The folder that contains the job's log."""
-    sent_file: Path
-    is_sent: bool = True
-    astray: bool = False
-    """Whether the run is no longer in the folder in which the job looks for it."""
-    owner: str = ""
-    """The user who submitted the job; empty if unknown."""
-    state: JobState = NOT_SENT
-    line: QueuedJob | None = None
-    """The line about the job in SLURM's queue."""
-
-    @property
-    def live(self) -> bool:
-        """Whether the job runs or will run; true if its state is unknown."""
-        return self.state.live
-
-    @property
-    def log(self) -> str:
-        """Path of the log of the job's first process; empty if the job was never submitted."""
-        return f"{self.folder}/{self.job}_0.log" if self.job else ""
+    refusal: RebenchError | None = None
+    """The reason why no job with these options can work; None if it can, or if that is unknown."""
 
 
 class Cluster(ABC):
-    """A cluster, which runs jobs and tells their states."""
+    """A cluster, which runs jobs and tells their states.
+
+    Another package adds a cluster by an entry point in the group ``rebench.clusters``, which names
+    an object of a subclass. Its jobs run the command `worker_command` with their number in the
+    environment variable ``REBENCH_JOB``.
+    """
 
     name: ClassVar[str]
+    """Name for the option ``--cluster`` and for the files of a run."""
     has_queue: ClassVar[bool] = False
     """Whether a scheduler numbers the jobs, lets them wait for devices, and limits their time.
     Without it jobs are processes of this machine."""
@@ -101,59 +58,26 @@ class Cluster(ABC):
         """Return the limits; raise ClusterError if no job can be submitted from this machine."""
 
     @abstractmethod
-    def preflight(self, options: SlurmOptions) -> None:
-        """Raise if no job with these options can work."""
+    def submit(
+        self, jobs: Sequence[Job], work: Work, *, after: Sequence[str] = (), dry_run: bool = False
+    ) -> Sent:
+        """Submit the jobs of an array; raise TooManyJobsError if it is too large at this moment.
 
-    @abstractmethod
-    def script(self, array: Array) -> str:
-        """Return the script of an array, for a dry run. Nothing is written."""
-
-    @abstractmethod
-    def submit(self, array: Array) -> Sent:
-        """Submit an array; raise TooManyJobsError if it is too large at this moment."""
-
-    @abstractmethod
-    def states(
-        self,
-        run: Run,
-        jobs: Sequence[JobView],
-        *,
-        ask: bool,
-        done: Collection[str] | None,
-        tell: Tell,
-    ) -> list[JobView]:
-        """Return the jobs with their states.
-
-        Unless the scheduler may be asked (`ask`), its jobs are UNKNOWN. Accounting is asked about
-        ended jobs with trials that are not `done`.
+        The array begins when the arrays `after` have ended. A dry run only returns the script.
         """
 
     @abstractmethod
-    def cancel(self, jobs: Sequence[JobView]) -> list[str]:
-        """Cancel live jobs; return the numbers of the jobs that received the request."""
+    def look(
+        self, jobs: Sequence[Job], *, done: Collection[str] | None = None, tell: Tell = unheard
+    ) -> list[Job]:
+        """Return the jobs of a run with their states; raise ClusterError without an answer.
+
+        The cause of an end is looked for if the job has trials that are not `done`.
+        """
 
     @abstractmethod
-    def worker_lives(self, run: Path, me: Holder, holder: Holder) -> bool:
-        """Return whether the `holder` of a claim may be alive, as far as the worker `me` knows."""
-
-    def worker_died(self, holder: Holder) -> bool:  # noqa: ARG002 - clusters can know better
-        """Return whether an ended worker died by itself; False if the cluster ended it."""
-        return True
-
-    def job_was_killed(self, job: str) -> bool:  # noqa: ARG002 - a scheduler ends all processes
-        """Return whether the first process of this process's job was killed."""
-        return False
-
-    def can_requeue(self, job: str, *, told_to_end: bool) -> bool:  # noqa: ARG002 - here none is
-        """Return whether the job of the calling process can go back into the queue.
-
-        `told_to_end` means that the job got SIGTERM; a cancelled job gets it.
-        """
-        return False
-
-    def requeue(self, job: str, *, alone: bool) -> None:
-        """Requeue the job of this process; `alone` means that the job has no other process."""
-        raise NotImplementedError
+    def stop(self, jobs: Sequence[Job], *, requeue: bool = False) -> list[str]:
+        """Cancel live jobs, or put them back into the queue; return the numbers of these jobs."""
 
 
 def check_device(options: SlurmOptions, gpus: int) -> None:
@@ -167,17 +91,21 @@ def check_device(options: SlurmOptions, gpus: int) -> None:
         )
 
 
-def worker_of(array: Array, task: str) -> str:
+def worker_command(job: Job, task: str) -> str:
     """Return the shell command of a worker, inside the container if one is set.
 
     `task` is the position of the job in its array. The command contains the whole work of the job:
     a job never loads a pickle, because a pickle in a shared folder could be replaced by a program.
     """
-    options, submission = array.options, array.submission
+    options = job.options
     words = [sys.executable]
     if options.container_image:
-        words = ["apptainer", "exec", *(["--nv"] if options.gpus or options.gres else [])]
-        words += [word for bind in options.container_binds for word in ("--bind", bind)]
+        words = ["apptainer", "exec"]
+        if options.gpus or options.gres:
+            words.append("--nv")
+        for bind in options.container_binds:
+            words += ["--bind", bind]
         words += [options.container_image, "python"]
-    words += ["-u", "-m", "rebench.launch.worker", str(submission.run), str(submission.number)]
-    return f"{shlex.join(words)} {array.chunk.number} {task}"
+    words += ["-u", "-m", "rebench.launch.worker"]
+    words += [str(job.submission.run), str(job.submission.number), str(job.chunk)]
+    return f"{shlex.join(words)} {task}"

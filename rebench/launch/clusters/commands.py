@@ -8,43 +8,53 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from rebench.errors import ClusterError
-from rebench.launch.liveness import JobState
+from rebench.launch.clusters.base import LARGEST_ARRAY
+from rebench.launch.journal import JobState, Kind
 from rebench.runs.slurm_options import SlurmOptions, slurm_minutes
 
 __all__ = [
     "ELSEWHERE",
-    "LARGEST_ARRAY",
     "Node",
     "QueuedJob",
     "ask",
     "cancel",
     "ended_states",
+    "has_gpus",
     "hides_jobs_of",
-    "job_state",
     "largest_array",
     "nodes",
-    "own_words",
     "partitions",
     "queued_jobs",
+    "state_of",
 ]
 
 
 _PIECE: Final = 500
-LARGEST_ARRAY: Final = 1001
-"""SLURM's default for the tasks of an array."""
 ELSEWHERE: Final = ". Submit from a login node, or use --cluster local"
 # Beginnings of the states of nodes that accept no jobs.
 _NO_JOBS: Final = ("down", "drain", "fail", "error", "inval", "future", "unknown", "boot")
 
 
+# Kind of a job -> SLURM's states. In every other state, the job has ended.
+_KINDS: Final[Mapping[Kind, str]] = {
+    "waiting": "PENDING CONFIGURING REQUEUED REQUEUE_HOLD REQUEUE_FED SPECIAL_EXIT RESV_DEL_HOLD",
+    "running": "RUNNING SUSPENDED RESIZING",
+    "ending": "COMPLETING STOPPED SIGNALING STAGE_OUT",
+    "unknown": "UNKNOWN",
+    "failed": "FAILED BOOT_FAIL LAUNCH_FAILED",
+    "memory": "OUT_OF_MEMORY",
+    "stopped": "PREEMPTED NODE_FAIL CANCELLED REVOKED",
+}
+
+
 class QueuedJob(NamedTuple):
     """One line of the queue: a job or one task of an array."""
 
-    job: str
+    number: str
     state: str
     reason: str
     name: str
@@ -63,57 +73,59 @@ class Node(NamedTuple):
     up: bool
 
 
-def queued_jobs(prefix: str, clusters: str = "", *, own: bool = False) -> list[QueuedJob]:
-    """Return the jobs whose names begin with `prefix`, ended jobs too while SLURM knows them.
+def queued_jobs(wanted: str, clusters: str = "", *, own: bool = False) -> list[QueuedJob]:
+    """Return the jobs whose names begin with `wanted`, or the job with this number.
 
-    With `own`, SLURM is asked about jobs of this user only.
+    Ended jobs are included while SLURM knows them. With `own`, SLURM is asked about jobs of this
+    user only.
     """
-    wanted = ["-t", "all"]
-    if own:
-        wanted += ["-u", str(os.geteuid())]
-    wanted += ["-o", "%i|%T|%r|%j|%N|%M|%e"]
-    shown = ask("squeue", "-h", "-r", *wanted, clusters=clusters)
+    words = ["-t", "all", "-o", "%i|%T|%r|%j|%N|%M|%e"]
+    by_number = wanted[:1].isdigit()
+    if by_number:
+        words += ["-j", wanted]
+    elif own:
+        words += ["-u", str(os.geteuid())]
+    try:
+        shown = ask("squeue", "-h", "-r", *words, clusters=clusters)
+    except ClusterError as error:
+        if by_number and "Invalid job id" in str(error):
+            return []
+        raise
     # The name of another user's job may contain any text, "|" too.
     jobs = [QueuedJob(*line.split("|")) for line in shown.splitlines() if line.count("|") == 6]
-    return [job for job in jobs if job.name.startswith(prefix)]
+    return [job for job in jobs if by_number or job.name.startswith(wanted)]
 
 
-def job_state(job: str) -> str | None:
-    """Return the state of a job: UNKNOWN without an answer, None if SLURM has forgotten it."""
-    try:
-        shown = ask("squeue", "-h", "-r", "-t", "all", "-j", job, "-o", "%T").split()
-    except ClusterError as error:
-        return None if "Invalid job id" in str(error) else "UNKNOWN"
-    if not shown:
-        return None
-    return shown[0]
+def state_of(name: str, reason: str = "") -> JobState:
+    """Return the state of a job from SLURM's name of the state."""
+    kind: Kind = "ended"
+    for known, names in _KINDS.items():
+        if name in names.split():
+            kind = known
+    return JobState(kind, name.lower(), reason)
 
 
 def ended_states(jobs: Sequence[str]) -> dict[str, str]:
-    """Return the states of jobs that have ended, from accounting; empty if it does not answer.
+    """Return SLURM's states of ended jobs, from accounting; empty if it does not answer.
 
     Accounting can show a job as live forever, if SLURM's controller has lost the job.
     """
     if not jobs or not shutil.which("sacct"):
         return {}
     numbers = sorted({job.partition("_")[0] for job in jobs})
-    pairs: list[tuple[str, str]] = []
+    states = {}
     for some in _in_pieces(numbers):
         try:
             shown = ask("sacct", "-n", "-a", "-X", "-P", "-o", "JobID,State", "-j", ",".join(some))
         except ClusterError:
             return {}
         for line in shown.splitlines():
-            if line.count("|") == 1:
-                job, _, state = line.partition("|")
-                pairs.append((job, state))
-    states = {}
-    for line, state in pairs:
-        # A cancelled job has the state "CANCELLED by USER".
-        name = state.partition(" ")[0]
-        if name and not JobState(name).live:
-            # Tasks of an array that never started share one line, such as 101_[2-5%4].
-            states[line.partition("[")[0]] = name
+            job, _, state = line.partition("|")
+            # A cancelled job has the state "CANCELLED by USER".
+            name = state.partition(" ")[0]
+            if name and not state_of(name).live:
+                # Tasks of an array that never started share one line, such as 101_[2-5%4].
+                states[job.partition("[")[0]] = name
     for job in jobs:
         shared = f"{job.partition('_')[0]}_"
         if shared in states:
@@ -121,15 +133,15 @@ def ended_states(jobs: Sequence[str]) -> dict[str, str]:
     return states
 
 
-def cancel(jobs: Sequence[str], clusters: str = "") -> list[str]:
-    """Cancel jobs; return the messages of refusals, after which the other jobs are cancelled."""
-    refusals = []
+def cancel(jobs: Sequence[str], clusters: str = "") -> str:
+    """Cancel jobs; return the last refusal, after which the other jobs are cancelled."""
+    refusal = ""
     for some in _in_pieces(jobs):
         try:
             ask("scancel", *some, clusters=clusters)
         except ClusterError as error:  # noqa: PERF203 - the other jobs are still cancelled
-            refusals.append(str(error))
-    return refusals
+            refusal = str(error)
+    return refusal
 
 
 def _in_pieces(jobs: Sequence[str]) -> Iterator[Sequence[str]]:
@@ -163,6 +175,11 @@ def nodes(options: SlurmOptions) -> list[Node]:
     return found
 
 
+def has_gpus() -> bool:
+    """Return whether a partition has GPUs."""
+    return "gpu" in ask("sinfo", "-h", "-o", "%G", limit_s=20)
+
+
 def partitions(*, limit_s: float = 60.0) -> list[str]:
     """Return the names of the partitions."""
     return sorted(set(ask("sinfo", "-h", "-o", "%R", limit_s=limit_s).split()))
@@ -192,18 +209,25 @@ def _configured(name: str, *, unknown: str = "") -> str:
     return found[1]
 
 
-def ask(*command: str, limit_s: float = 60.0, clusters: str = "") -> str:
+def ask(
+    *command: str,
+    limit_s: float | None = 60.0,
+    clusters: str = "",
+    text: str = "",
+    without: Iterable[str] = (),
+) -> str:
     """Return the output of a SLURM command; raise ClusterError with the command's message.
 
-    `clusters` is the name of the cluster to ask if SLURM manages several clusters.
+    `clusters` is the name of the cluster to ask if SLURM manages several clusters. `text` is the
+    input of the command. The environment variables `without` are not passed on.
     """
-    environment = dict(os.environ)
+    environment = {name: value for name, value in os.environ.items() if name not in without}
     if clusters:
         environment["SLURM_CLUSTERS"] = clusters
     try:
         done = subprocess.run(  # noqa: S603 - SLURM's clients with our words
             command,
-            stdin=subprocess.DEVNULL,
+            input=text,
             capture_output=True,
             encoding="utf-8",
             errors="replace",  # the name of another user's job may contain any byte
@@ -216,11 +240,11 @@ def ask(*command: str, limit_s: float = 60.0, clusters: str = "") -> str:
     except subprocess.TimeoutExpired as error:
         raise ClusterError(f"`{command[0]}` did not answer within {limit_s:.0f} s") from error
     if done.returncode:
-        raise ClusterError(own_words(done.stderr or done.stdout))
+        raise ClusterError(_own_words(done.stderr or done.stdout))
     return done.stdout
 
 
-def own_words(said: str) -> str:
+def _own_words(said: str) -> str:
     """Return the line of an error output that gives the reason of a SLURM command's failure."""
     words = said.strip().splitlines() or ["(no message)"]
     if any("configuration source" in line or "slurm.conf" in line for line in words):

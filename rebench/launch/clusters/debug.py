@@ -1,13 +1,14 @@
-"""This process as a cluster: submitit's DebugExecutor calls one job after the other."""
+"""This process as a cluster: it does the work of one job after the other."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import ClassVar
 
-from rebench.launch.clusters.base import Array, Limits
+from rebench.launch.clusters.base import Limits, Work
 from rebench.launch.clusters.local import Local
-from rebench.launch.journal import Sent
+from rebench.launch.journal import Job, Sent
 from rebench.runs import SlurmOptions
 from rebench.runs.claims import mark_of
 
@@ -20,23 +21,23 @@ class Debug(Local):
     name: ClassVar[str] = "debug"
     waits: ClassVar[bool] = True
 
-    def limits(self, options: SlurmOptions) -> Limits:  # noqa: ARG002 - a process has room for any
+    def limits(self, options: SlurmOptions) -> Limits:
         """Return the limits of a process: jobs run one after the other."""
-        return Limits(largest=1)
+        return Limits(largest=1, refusal=self.refusal(options))
 
-    def script(self, array: Array) -> str:
-        """Return a comment: this process needs no script."""
-        return f"# {len(array.chunk.jobs)} jobs in this process, one after the other\n"
-
-    def submit(self, array: Array) -> Sent:
+    def submit(
+        self,
+        jobs: Sequence[Job],
+        work: Work,
+        *,
+        after: Sequence[str] = (),  # noqa: ARG002 - earlier jobs have ended
+        dry_run: bool = False,
+    ) -> Sent:
         """Do the work of all jobs."""
-        from submitit import DebugExecutor  # imported here, because only `submit` needs it
-
-        executor = DebugExecutor(array.submission.folder / "submitit")
-        for task in range(len(array.chunk.jobs)):
-            # `exception` runs the job. `results` would start a debugger if the job raised.
-            error = executor.submit(array.work, task).exception()
-            if error is not None:
-                raise error
+        script = f"# {len(jobs)} jobs in this process, one after the other\n"
+        if dry_run:
+            return Sent(jobs=(), script=script)
+        for job in jobs:
+            work(job)
         # The jobs have ended, although this process still runs.
         return Sent(jobs=(str(os.getpid()),), process=mark_of(os.getpid(), ended=True))

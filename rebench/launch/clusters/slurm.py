@@ -1,32 +1,30 @@
-"""SLURM as a cluster: submitit's SlurmExecutor submits jobs, SLURM's commands give their states."""
+"""SLURM as a cluster: submitit writes the script of an array; SLURM's commands do the rest."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
 import getpass
-import io
+import math
 import os
 import re
 import shlex
 import shutil
-import tempfile
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
-from rebench.errors import ClusterError, InputError, TooManyJobsError
+from rebench.errors import ClusterError, InputError, RebenchError, TooManyJobsError
 from rebench.launch.clusters import commands
-from rebench.launch.clusters.base import Array, Cluster, JobView, Limits, check_device, worker_of
-from rebench.launch.journal import Sent
-from rebench.launch.liveness import NOT_SENT, JobState
+from rebench.launch.clusters.base import Cluster, Limits, Work, check_device, worker_command
+from rebench.launch.journal import Job, JobState, Sent
 from rebench.runs import SlurmOptions
-from rebench.runs.claims import Holder, runs
 from rebench.runs.files import open_file
-from rebench.runs.folder import Run, Tell
+from rebench.runs.folder import Tell, unheard
 from rebench.runs.shards import write_atomically
+from rebench.runs.slurm_options import slurm_minutes
 
 __all__ = ["Slurm"]
 
@@ -42,20 +40,14 @@ _LIMIT: Final = re.compile(
 # The environment variables of sbatch that are not named after their option. A variable overrides a
 # line of the script.
 _OTHER_VARIABLES: Final = ("SBATCH_TIMELIMIT", "SBATCH_ARRAY_INX", "SBATCH_NO_REQUEUE")
+# submitit has its own value of this option under this name.
+_SUBMITIT_NAMES: Final = {"open_mode": "open-mode", "open-mode": "open-mode"}
 _IN_MB: Final = {"K": 1 / 1024, "": 1.0, "M": 1.0, "G": 1024.0, "T": 1024.0**2}
 # If SLURM ends a step for its memory, the state of the job is FAILED; only its log shows why.
-_UNCLEAR: Final = frozenset({"FAILED", "ENDED"})
 _OF_MEMORY: Final = re.compile(rb"exceeded memory limit|oom.kill event|: Out Of Memory\n")
 _KILLED: Final = re.compile(rb"^srun: error: .*: Killed\n", re.MULTILINE)
 _LAST_WORDS: Final = 4096
-# Runs the real sbatch. submitit cannot read bytes that are not UTF-8, so it gets ASCII only.
-_SBATCH: Final = """PATH={path}
-sbatch "$@" > "$here/said" 2> "$here/errors"
-code=$?
-LC_ALL=C tr -cd '\\11\\12\\40-\\176' < "$here/said"
-exit $code"""
-# States of a job that SLURM or a user ended, not its worker.
-_ENDED_BY_SLURM: Final = frozenset({"PREEMPTED", "NODE_FAIL", "BOOT_FAIL", "CANCELLED", "REVOKED"})
+_FORGOTTEN: Final = JobState("ended", "ended", "the queue has forgotten it")
 
 
 class Slurm(Cluster):
@@ -70,107 +62,116 @@ class Slurm(Cluster):
             raise ClusterError(
                 f"no SLURM on this machine: `sbatch` is not on PATH{commands.ELSEWHERE}"
             )
-        nodes = frozenset(node.name for node in commands.nodes(options) if node.up)
-        return Limits(largest=commands.largest_array(), nodes=nodes)
+        nodes = commands.nodes(options)
+        refusal = None
+        try:
+            check_device(options, options.gpus)
+            _check_limits(options, nodes)
+        except RebenchError as error:
+            refusal = error
+        up = frozenset(node.name for node in nodes if node.up)
+        return Limits(largest=commands.largest_array(), nodes=up, refusal=refusal)
 
-    def preflight(self, options: SlurmOptions) -> None:
-        """Raise if no node has the time or the memory of a job; unknown limits raise nothing."""
-        check_device(options, options.gpus)
-        with contextlib.suppress(ClusterError):
-            _check_limits(options, commands.nodes(options))
-
-    def script(self, array: Array) -> str:
-        """Return the script that submitit writes, by a trial submission with a fake sbatch."""
-        _, script = _submit(array, "echo Submitted batch job 1")
-        return script
-
-    def submit(self, array: Array) -> Sent:
-        """Submit a job array, or a single job."""
-        array.submission.logs.mkdir(exist_ok=True)
-        path = shlex.quote(os.environ.get("PATH", os.defpath))
-        jobs, script = _submit(array, _SBATCH.format(path=path))
-        # A copy for people to read.
-        copy = array.submission.folder / f"chunk.{array.chunk.number}.sbatch"
-        write_atomically(copy, script.encode())
-        return Sent(jobs=jobs)
-
-    def states(
+    def submit(
         self,
-        run: Run,
-        jobs: Sequence[JobView],
+        jobs: Sequence[Job],
+        work: Work,  # noqa: ARG002 - the script does the work
         *,
-        ask: bool,
-        done: Collection[str] | None,
-        tell: Tell,
-    ) -> list[JobView]:
-        """Return the jobs with their states, from the queue, accounting and the logs."""
+        after: Sequence[str] = (),
+        dry_run: bool = False,
+    ) -> Sent:
+        """Submit a job array, or a single job."""
+        flags = _flags(jobs, after)
+        script = _script(jobs, flags)
+        if dry_run:
+            return Sent(jobs=(), script=script)
+        submission = jobs[0].submission
+        submission.logs.mkdir(exist_ok=True)
+        variables = [f"SBATCH_{name.upper()}" for name in (*flags, *flags["additional_parameters"])]
+        try:
+            said = commands.ask(
+                "sbatch", text=script, without=(*variables, *_OTHER_VARIABLES), limit_s=None
+            )
+        except ClusterError as error:
+            words = str(error)
+            if "partition name" in words:
+                valid = ", ".join(commands.partitions())
+                words += f", got {jobs[0].options.partition}; valid: {valid}"
+            kind = TooManyJobsError if _LIMIT.search(words) else ClusterError
+            raise kind(words) from error
+        number = re.search(r"job (\d+)", said)
+        if number is None:
+            raise ClusterError(f"sbatch told no job number, but {said.strip()!r}")
+        # A copy for people to read.
+        copy = submission.folder / f"chunk.{jobs[0].chunk}.sbatch"
+        write_atomically(copy, script.encode())
+        return Sent.of_array(number[1], len(jobs), script)
+
+    def look(
+        self, jobs: Sequence[Job], *, done: Collection[str] | None = None, tell: Tell = unheard
+    ) -> list[Job]:
+        """Return the jobs with their states, from the queue, accounting and the logs.
+
+        A hidden job that accounting does not know counts as live.
+        """
         queue: dict[tuple[str, int], commands.QueuedJob] = {}
-        if ask:
-            # The queue of all users can be long.
-            own = all(_is_mine(folder) for folder in {job.sent_file.parent for job in jobs})
-            for clusters in {job.clusters for job in jobs}:
-                for line in commands.queued_jobs(run.job_prefix, clusters, own=own):
-                    queue[line.name, int(line.job.partition("_")[2] or 0)] = line
+        # The queue of all users can be long.
+        own = all(_is_mine(folder) for folder in {job.submission.folder for job in jobs})
+        for clusters, wanted in {(job.options.clusters or "", _wanted(job)) for job in jobs}:
+            for line in commands.queued_jobs(wanted, clusters, own=own):
+                queue[line.name, int(line.number.partition("_")[2] or 0)] = line
+                queue[line.number, 0] = line
         hides = functools.cache(commands.hides_jobs_of)
         seen = []
         for job in jobs:
-            found = queue.get((job.name, job.task))
-            if found is not None:
-                # Others may have written the file with the number; `cancel` ends this job.
-                state = JobState(found.state, found.reason)
-                job = replace(job, job=found.job, state=state, line=found)
-            elif not job.is_sent:
-                job = replace(job, state=NOT_SENT)
-            elif not ask:
-                job = replace(job, state=JobState("UNKNOWN"))
-            elif job.owner and hides(job.owner):
-                hidden = JobState("UNKNOWN", f"a job of {job.owner}, which you may not see")
-                job = replace(job, state=hidden)
-            else:
-                job = replace(job, state=JobState("ENDED", "the queue has forgotten it"))
-            seen.append(job)
-        return _as_accounted(seen, done, tell)
+            shown = queue.get((job.name or job.number, job.task))
+            seen.append(_as_queued(job, shown, hides))
+        return _explained(seen, done, tell)
 
-    def cancel(self, jobs: Sequence[JobView]) -> list[str]:
-        """Cancel jobs with scancel: one command for each cluster that SLURM manages."""
-        known = [job for job in jobs if job.state.name != "UNKNOWN"]
-        refusals: list[str] = []
-        for clusters in {job.clusters for job in known}:
-            numbers = [job.job for job in known if job.clusters == clusters]
-            refusals += commands.cancel(numbers, clusters)
-        if refusals:
-            refusal = refusals[-1]
+    def stop(self, jobs: Sequence[Job], *, requeue: bool = False) -> list[str]:
+        """Cancel jobs with scancel, or requeue them with scontrol."""
+        known = [job for job in jobs if job.state.kind != "unknown"]
+        refusal = ""
+        for clusters in {job.options.clusters or "" for job in known}:
+            numbers = [job.number for job in known if (job.options.clusters or "") == clusters]
+            if requeue:
+                commands.ask("scontrol", "requeue", ",".join(numbers), clusters=clusters)
+            else:
+                refusal = commands.cancel(numbers, clusters) or refusal
+        if refusal:
             others = ", ".join(sorted({job.owner for job in known} - {"", getpass.getuser()}))
             if others and "denied" in refusal:
                 refusal += f". Only {others} can cancel the jobs of {others}; your jobs got the"
                 refusal += " request"
             raise ClusterError(refusal)
-        return [job.job for job in known]
+        return [job.number for job in known]
 
-    def worker_lives(self, run: Path, me: Holder, holder: Holder) -> bool:  # noqa: ARG002
-        """Return whether the holder's process runs in this job, or SLURM shows its job as live."""
-        seen = runs(holder.process)
-        if seen is False or (seen and (holder.job, holder.attempt) == (me.job, me.attempt)):
-            return seen
-        state = commands.job_state(holder.job)
-        return commands.hides_jobs_of(holder.user) if state is None else JobState(state).live
 
-    def worker_died(self, holder: Holder) -> bool:
-        """Return whether the holder's job ended without preemption, cancellation or node loss."""
-        return commands.job_state(holder.job) not in _ENDED_BY_SLURM
+def _wanted(job: Job) -> str:
+    """Return the beginning of the names of the run's jobs, or the number of an unnamed job."""
+    if not job.name:
+        return job.number
+    return f"{job.name.rpartition('-')[0]}-"
 
-    def can_requeue(self, job: str, *, told_to_end: bool) -> bool:
-        """Return whether the job runs; a job that was already cancelled or requeued does not."""
-        return not told_to_end or commands.job_state(job) == "RUNNING"
 
-    def requeue(self, job: str, *, alone: bool) -> None:
-        """Requeue the job with scontrol."""
-        try:
-            commands.ask("scontrol", "requeue", job)
-        except ClusterError:
-            # Another process of the job requeued it first; SLURM lets this process finish.
-            if alone or commands.job_state(job) == "RUNNING":
-                raise
+def _as_queued(job: Job, line: commands.QueuedJob | None, hides: Callable[[str], bool]) -> Job:
+    """Return a job with the state that the queue shows."""
+    if line is not None:
+        # Others may have written the file with the number; `stop` ends this job.
+        return replace(
+            job,
+            number=line.number,
+            state=commands.state_of(line.state, line.reason),
+            node=line.node,
+            used_min=slurm_minutes(line.used),
+            ended=line.ended,
+        )
+    if not job.is_sent:
+        return job
+    if job.owner and hides(job.owner):
+        reason = f"a job of {job.owner}, which you may not see"
+        return replace(job, state=JobState("unknown", "unknown", reason))
+    return replace(job, state=_FORGOTTEN)
 
 
 def _is_mine(submission: Path) -> bool:
@@ -183,95 +184,80 @@ def _is_mine(submission: Path) -> bool:
     return False
 
 
-def _submit(array: Array, sbatch: str) -> tuple[tuple[str, ...], str]:
-    """Submit an array through submitit; return its jobs and its script.
-
-    The shell commands `sbatch` replace the program of this name. submitit writes its files into a
-    temporary folder; no job reads them.
-    """
-    from submitit import SlurmExecutor
-    from submitit.core.utils import FailedJobError, FailedSubmissionError
-
-    flags = _flags(array)
-    chosen = {name: value for name, value in flags.items() if value is not None}
-    variables = [f"SBATCH_{name.upper()}" for name in (*chosen, *flags["additional_parameters"])]
-    quiet = contextlib.redirect_stderr(io.StringIO())  # submitit prints sbatch's messages
-    with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(temporary)
-        for name, lines in (("sbatch", sbatch), ("srun", "")):
-            program = folder / name
-            program.write_text(f"#!/bin/sh\nhere={shlex.quote(temporary)}\n{lines}\n")
-            program.chmod(0o755)
-        if not shutil.which("sbatch", path=temporary):
-            raise ClusterError(
-                f"no program can run in {folder.parent} (mounted with noexec?); set TMPDIR to a"
-                " folder in which programs can run"
-            )
-        try:
-            with _environment(PATH=temporary, remove=(*variables, *_OTHER_VARIABLES)), quiet:
-                # The last word makes a comment of the words that submitit appends.
-                executor = SlurmExecutor(folder, python=f"{_step(array)} #")
-                executor.update_parameters(
-                    setup=array.options.setup,
-                    use_srun=False,
-                    stderr_to_stdout=True,
-                    wckey=None,
-                    **flags,
-                )
-                # submitit needs a function per job, which it pickles; no job loads the pickles.
-                jobs = executor.submit_array([print] * len(array.chunk.jobs))
-        except (FailedJobError, FailedSubmissionError) as error:
-            raise _refusal(folder, array.options) from error
-        script = jobs[0].paths.submission_file.read_text()
-    return tuple(job.job_id for job in jobs), script.rpartition(" # ")[0] + "\n"
+def _explained(jobs: list[Job], done: Collection[str] | None, tell: Tell) -> list[Job]:
+    """Return the jobs with the causes of their ends, from accounting and logs."""
+    unclear = []
+    for job in jobs:
+        failed = done is not None and job.state.name in ("failed", "ended")
+        if job.state.kind == "unknown" or (failed and not set(job.trials) <= set(done or ())):
+            unclear.append(job)
+    ended = commands.ended_states([job.number for job in unclear if job.state.name != "failed"])
+    hidden: Counter[str] = Counter()
+    told: dict[str, JobState] = {}
+    for job in unclear:
+        state = job.state
+        if job.number in ended:
+            reason = "" if state.kind == "unknown" else state.reason
+            state = commands.state_of(ended[job.number], reason)
+        if state.kind == "unknown":
+            hidden[state.reason] += 1
+        elif state.name in ("failed", "ended"):
+            state = _by_its_log(job, state)
+        told[job.number] = state
+    for reason, count in hidden.items():
+        tell(f"{count} jobs count as live: {reason} (only its owner can submit that again)")
+    return [replace(job, state=told.get(job.number, job.state)) for job in jobs]
 
 
-def _step(array: Array) -> str:
-    """Return the command with which the script of an array starts the workers."""
-    log = f"{_logs(array)}_%t.log"
+def _script(jobs: Sequence[Job], flags: dict[str, Any]) -> str:
+    """Return the script of an array. Nothing is written."""
+    from submitit.slurm.slurm import _make_sbatch_string  # the same for every cluster of submitit
+
+    job = jobs[0]
+    log = f"{_logs(jobs)}_%t.log"
     words = ["srun", "--unbuffered", "--output", log, "--wait=0", "--open-mode=append"]
     # `--wait=0`: the processes of a job may end at very different times. In SLURM 22.05 to 23.02,
     # srun ignores the cores in the options of sbatch and may bind a worker to one core.
-    if array.options.cpus_per_task:
-        words.append(f"--cpus-per-task={array.options.cpus_per_task}")
+    if job.options.cpus_per_task:
+        words.append(f"--cpus-per-task={job.options.cpus_per_task}")
     task = "0"
-    if len(array.chunk.jobs) > 1:
+    if len(jobs) > 1:
+        flags = flags | {"map_count": len(jobs)}
         task = '"$SLURM_ARRAY_TASK_ID"'
-    return f"{shlex.join(words)} {worker_of(array, task)}"
+    return _make_sbatch_string(
+        command=f"{shlex.join(words)} {worker_command(job, task)}",
+        folder=job.submission.logs,
+        setup=job.options.setup or None,
+        use_srun=False,
+        stderr_to_stdout=True,
+        wckey=None,  # type: ignore[arg-type]  # submitit
+        **flags,
+    )
 
 
-def _refusal(folder: Path, options: SlurmOptions) -> ClusterError:
-    """Return the error with the words of sbatch, which are in files of this folder."""
-    errors = (folder / "errors").read_text(errors="replace")
-    words = commands.own_words(errors or (folder / "said").read_text(errors="replace"))
-    if "partition name" in words:
-        words += f", got {options.partition}; valid: {', '.join(commands.partitions())}"
-    if _LIMIT.search(words):
-        return TooManyJobsError(words)
-    return ClusterError(words)
-
-
-def _flags(array: Array) -> dict[str, Any]:
+def _flags(jobs: Sequence[Job], after: Sequence[str]) -> dict[str, Any]:
     """Return the parameters of submitit that are options of sbatch."""
-    options = array.options
-    extra: dict[str, Any] = {"output": f"{_logs(array)}_0.log", "requeue": True}
+    options = jobs[0].options
+    extra: dict[str, Any] = {"output": f"{_logs(jobs)}_0.log", "requeue": True}
     if options.clusters is not None:
         extra["clusters"] = options.clusters
     if options.mem_gb is not None:
         extra["mem"] = f"{round(options.mem_gb * 1024)}M"
     for name, value in options.extra.items():
-        extra[name.replace("-", "_")] = value
-    if array.after:
-        dependency = ":".join(["afterany", *array.after])
+        extra[_SUBMITIT_NAMES.get(name, name.replace("-", "_"))] = value
+    if after:
+        dependency = ":".join(["afterany", *after])
         if "dependency" in extra:
             dependency = f"{extra['dependency']},{dependency}"
         extra["dependency"] = dependency
-    if "open_mode" in extra:
-        extra["open-mode"] = extra.pop("open_mode")
     given = {name: _text(value) for name, value in extra.items() if value is not False}
-    flags = {name: _text(getattr(options, name)) for name in _SAME_NAME}
+    flags = {}
+    for name in _SAME_NAME:
+        value = getattr(options, name)
+        if value is not None:
+            flags[name] = _text(value)
     flags |= {
-        "job_name": array.chunk.name,
+        "job_name": jobs[0].name,
         # Otherwise the jobs of a very short limit would be told to end as soon as they begin.
         "signal_delay_s": min(options.signal_delay_s, options.time_min * 30),
         "time": options.time_min,
@@ -292,40 +278,31 @@ def _text(value: Any) -> Any:
     return value
 
 
-def _logs(array: Array) -> str:
+def _logs(jobs: Sequence[Job]) -> str:
     """Return the beginning of the paths of logs, with SLURM's placeholders for the job number."""
-    folder = str(array.submission.logs).replace("%", "%%")
-    if len(array.chunk.jobs) > 1:
+    folder = str(jobs[0].submission.logs).replace("%", "%%")
+    if len(jobs) > 1:
         return f"{folder}/%A_%a"
     return f"{folder}/%j"
-
-
-@contextlib.contextmanager
-def _environment(*, remove: Sequence[str] = (), **changes: str) -> Iterator[None]:
-    """Change the environment of this process temporarily, because sbatch inherits it."""
-    before = dict(os.environ)
-    for name in remove:
-        os.environ.pop(name, None)
-    os.environ.update(changes)
-    try:
-        yield
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
 
 
 def _check_limits(options: SlurmOptions, nodes: Sequence[commands.Node]) -> None:
     """Raise if no node of the partition allows the time, or if no node has the memory."""
     where = f"partition {options.partition or '(the default one)'}"
-    longest = max((node.limit_min for node in nodes), default=float("inf"))
+    longest = max((node.limit_min for node in nodes), default=math.inf)
     if options.time_min > longest:
         raise InputError(
             f"slurm.time_min = {options.time_min} is more than {where} allows:"
             f" {longest:.0f} min; lower it, or choose another partition (--no-preflight skips this"
             " check)"
         )
-    largest = max((node.memory_mb for node in nodes), default=float("inf"))
-    if (wanted := _memory_mb(options)) > largest:
+    wanted = (options.mem_gb or 0.0) * 1024
+    if options.mem_per_cpu:
+        number, unit = re.findall(r"(\d+)(\D?)", options.mem_per_cpu)[0]
+        cores = (options.cpus_per_task or 1) * options.processes_per_job
+        wanted = float(number) * _IN_MB[unit] * cores
+    largest = max((node.memory_mb for node in nodes), default=math.inf)
+    if wanted > largest:
         raise InputError(
             f"slurm asks for {wanted / 1024:.3g} GB of memory, and no node of {where} has more"
             f" than {largest / 1024:.3g} GB; lower it, or choose another partition (--no-preflight"
@@ -333,53 +310,15 @@ def _check_limits(options: SlurmOptions, nodes: Sequence[commands.Node]) -> None
         )
 
 
-def _memory_mb(options: SlurmOptions) -> float:
-    """Return the memory that a job requests on a node."""
-    if options.mem_per_cpu:
-        number, unit = re.findall(r"(\d+)(\D?)", options.mem_per_cpu)[0]
-        cores = (options.cpus_per_task or 1) * options.processes_per_job
-        return float(number) * _IN_MB[unit] * cores
-    return (options.mem_gb or 0.0) * 1024
-
-
-def _as_accounted(jobs: list[JobView], done: Collection[str] | None, tell: Tell) -> list[JobView]:
-    """Ask accounting about jobs that the queue hides or has forgotten, and logs about failed jobs.
-
-    A hidden job that accounting does not know counts as live.
-    """
-    hidden = [job for job in jobs if job.state.name == "UNKNOWN" and job.state.reason]
-    unclear = []
-    if done is not None:
-        failed = [job for job in jobs if job.state.name in _UNCLEAR]
-        unclear = [job for job in failed if not all(key in done for key in job.trials)]
-    asked = [job.job for job in (*hidden, *unclear) if job.state.name != "FAILED"]
-    ended = commands.ended_states(asked)
-    unseen = Counter(job.state.reason for job in hidden if job.job not in ended)
-    for reason, count in unseen.items():
-        tell(f"{count} jobs count as live: {reason} (only its owner can submit that again)")
-    told: dict[str, JobState] = {}
-    for job in hidden:
-        if job.job in ended:
-            told[job.job] = JobState(ended[job.job])
-    for job in unclear:
-        state = job.state
-        if job.job in ended:
-            state = JobState(ended[job.job], state.reason)
-        if state.name in _UNCLEAR:
-            state = _by_its_log(job, state)
-        told[job.job] = state
-    return [replace(job, state=told.get(job.job, job.state)) for job in jobs]
-
-
-def _by_its_log(job: JobView, state: JobState) -> JobState:
+def _by_its_log(job: Job, state: JobState) -> JobState:
     """Return the state of a failed job, with the reason at the end of the job's log."""
     words = b""
     with contextlib.suppress(OSError), open_file(Path(job.log)) as log:
         log.seek(max(0, log.seek(0, os.SEEK_END) - _LAST_WORDS))
         words = log.read()
     if _OF_MEMORY.search(words):
-        return JobState("OUT_OF_MEMORY", state.reason)
+        return commands.state_of("OUT_OF_MEMORY", state.reason)
     if _KILLED.search(words):
         why = "a process was killed, often for lack of memory"
-        return JobState(state.name, f"{state.reason}; {why}")
+        return state._replace(reason=f"{state.reason}; {why}")
     return state
