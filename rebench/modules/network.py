@@ -14,7 +14,7 @@ but no edge leads from them to the output. Steps that cannot reach the output ar
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -84,11 +84,12 @@ def read_network(
     arguments = (inputs,) if isinstance(inputs, torch.Tensor) else tuple(inputs)
     program = trace(model, arguments, (tracer,) if tracer else ("export", "fx"))
     reader = StepReader(program, opaque)
-    builder = _Builder(outputs=reader.read(), steps=reader.steps)
+    outputs = reader.read()
+    builder = _Builder(reader.steps, outputs)
     graph, uses = builder.build(f"network {type(model).__name__}")
     roles: dict[str, OtherRole] = {}
-    for i in builder.live:
-        roles.update(reader.steps[i].roles)
+    for step in builder.live:
+        roles.update(step.roles)
     both = sorted({use.weight.name for use in uses} & set(roles))
     if both:
         raise UntraceableError(f"{both[0]} is the weight of a layer and is also used otherwise")
@@ -98,227 +99,222 @@ def read_network(
 class _Builder:
     """Vertices and edges of the steps that lead to an output."""
 
-    def __init__(self, steps: Sequence[Step], outputs: Sequence[int]) -> None:
-        self.steps = steps
+    def __init__(self, steps: Sequence[Step], outputs: Sequence[Step]) -> None:
         self.outputs = outputs
-        on_paths = self._leading(outputs)
-        for i in sorted(on_paths):
-            if steps[i].problem:
-                raise UntraceableError(steps[i].problem)
-        self.live = sorted(self._leading(outputs, gates=True))
-        self.gates = set[int]()
-        self.readers: dict[int, list[int]] = defaultdict(list)
-        for i in self.live:
-            if steps[i].kind != "norm":
-                self.gates.update(steps[i].gates)
-            for read in steps[i].reads:
-                self.readers[read].append(i)
+        on_paths = _leading(outputs)
+        for step in steps:
+            if step in on_paths and step.problem:
+                raise UntraceableError(step.problem)
+        leading = _leading(outputs, gates=True)
+        self.live = [step for step in steps if step in leading]
+        self.gates = set[Step]()
+        self.readers: dict[Step, list[Step]] = defaultdict(list)
+        for step in self.live:
+            if step.kind != "norm":
+                self.gates.update(step.gates)
+            for read in step.reads:
+                self.readers[read].append(step)
         # The region of a step: 0 on a path, 1 in the computation of a gate, 2 only in statistics of
         # norms.
         self.region = dict.fromkeys(self.live, 2)
-        self.region.update(dict.fromkeys(self._leading(self.gates), 1))
+        self.region.update(dict.fromkeys(_leading(self.gates), 1))
         self.region.update(dict.fromkeys(on_paths, 0))
-        layers = {
-            i for i in self.live if steps[i].weight or any(any(p[1:]) for p in steps[i].paths)
-        }
-        self.before = set[int]()  # steps with a layer before them
-        passed = set(layers)
-        for i in self.live:
-            if not passed.isdisjoint(steps[i].reads):
-                self.before.add(i)
-                passed.add(i)
-        self.after = set[int]()  # steps with a layer after them
-        ahead = set(layers)
-        for i in reversed(self.live):
-            if not ahead.isdisjoint(self._followers(i)):
-                self.after.add(i)
-                ahead.add(i)
+        self.before = set[Step]()  # steps with a layer before them
+        self.after = set[Step]()  # steps with a layer after them
+        for step in self.live:
+            if any(read in self.before or _has_layer(read) for read in step.reads):
+                self.before.add(step)
+        for step in reversed(self.live):
+            followers = self._followers(step)
+            if any(reader in self.after or _has_layer(reader) for reader in followers):
+                self.after.add(step)
         self.arcs: list[tuple[int, int, int]] = []
         self.degrees = [1]  # of the input and of each later vertex
-        self.terms: dict[int, int] = {}  # number of terms of each sum, inner sums included
-        self.vertices: dict[int, int] = {}  # step -> its vertex
-        self.settled: dict[tuple[int, bool], bool] = {}
+        self.terms: dict[Step, int] = {}  # number of terms of each sum, inner sums included
+        self.vertices: dict[Step, int] = {}
+        # Whether normalisation follows a step, and whether it does for a part of a concatenation.
+        self.settled: dict[tuple[Step, bool], bool] = {}
 
-    def _leading(self, ends: Collection[int], *, gates: bool = False) -> set[int]:
-        """Return `ends` and the steps that lead to any of them; through gates only if `gates`."""
-        found = set[int]()
-        waiting = list(ends)
-        while waiting:
-            i = waiting.pop()
-            if i in found:
-                continue
-            found.add(i)
-            waiting += self.steps[i].reads
-            if gates:
-                waiting += self.steps[i].gates
-        return found
-
-    def _followers(self, i: int) -> list[int]:
+    def _followers(self, step: Step) -> list[Step]:
         """Return the steps in the same region that read this step."""
-        return [reader for reader in self.readers[i] if self.region[reader] == self.region[i]]
+        region = self.region[step]
+        return [reader for reader in self.readers[step] if self.region[reader] == region]
 
     def build(self, title: str) -> tuple[NetworkGraph, tuple[Use, ...]]:
-        for i in self.live:
-            if self.steps[i].kind == "sum":
-                self.terms[i] = self._count_terms(i)
-        for i in self.live:
-            if self.steps[i].kind == "input":
-                self.vertices[i] = 0
-            elif self.steps[i].kind not in UNARY:
-                self.vertices[i] = self._add(i)
-        self._vertex([(self._source(i), SKIP_EDGE) for i in self.outputs])
+        for step in self.live:
+            if step.kind == "sum":
+                self.terms[step] = self._count_terms(step)
+        for step in self.live:
+            if step.kind == "input":
+                self.vertices[step] = 0
+            elif step.kind not in UNARY:
+                self.vertices[step] = self._add(step)
+        self._vertex([self._source(step) for step in self.outputs])
+        for step in reversed(self.live):
+            for joined in (False, True):
+                self.settled[step, joined] = self._settles(step, joined=joined)
         uses = self._uses()
         hidden = {use.normalised for use in uses if use.role != "readout"}
         graph = NetworkGraph(
             title=title,
             arcs=tuple(self.arcs),
             degrees=tuple(self.degrees[1:]),
-            joins=any(self.steps[i].kind == "join" for i in self.live),
+            joins=any(step.kind == "join" for step in self.live),
             normalised=None if len(hidden) == 2 else True in hidden,
         )
         return graph, uses
 
-    def _count_terms(self, i: int) -> int:
+    def _count_terms(self, step: Step) -> int:
         """Return the number of terms of a sum; an inner sum counts with its own terms."""
         count = 0
-        for read in self.steps[i].reads:
-            term = self._root(read)
-            if self._sum_of(term) == i:
-                count += self.terms.get(term, 1)
+        for read in step.reads:
+            if self._sum_of(read.root) is step:
+                count += self.terms.get(read.root, 1)
             else:
                 count += 1
         return count
 
-    def _root(self, i: int) -> int:
-        """Return the last step before this step, or this step, that is not unary."""
-        while self.steps[i].kind in UNARY:
-            i = self.steps[i].reads[0]
-        return i
+    def _source(self, step: Step) -> int:
+        return self.vertices[step.root]
 
-    def _source(self, i: int) -> int:
-        return self.vertices[self._root(i)]
-
-    def _vertex(self, arcs: Sequence[tuple[int, int]], degree: int = 1) -> int:
+    def _vertex(self, sources: Sequence[int], op: int = SKIP_EDGE, degree: int = 1) -> int:
         vertex = len(self.degrees)
-        self.arcs += [(vertex, source, op) for source, op in arcs]
+        for source in sources:
+            self.arcs.append((vertex, source, op))
         self.degrees.append(degree)
         return vertex
 
-    def _add(self, i: int) -> int:
+    def _add(self, step: Step) -> int:
         """Make the vertex of a layer, a sum, a concatenation or an opaque step."""
-        step = self.steps[i]
         sources = [self._source(read) for read in step.reads]
         if step.kind == "opaque":
-            return self._vertex(list(self._given(step, sources)))
+            return self._vertex(self._given(step, sources))
         op = SKIP_EDGE
-        if step.weight and self._role(i) != "readout":
+        if step.weight and self._role(step) != "readout":
             op = LAYER
-        return self._vertex([(source, op) for source in sources], self._degree(i, sources))
+        return self._vertex(sources, op, self._degree(step, sources))
 
-    def _given(self, step: Step, sources: Sequence[int]) -> Iterator[tuple[int, int]]:
-        """Yield the arcs into an opaque step; add a vertex for each layer on its paths."""
+    def _given(self, step: Step, sources: Sequence[int]) -> list[int]:
+        """Return the ends of the paths into an opaque step; add a vertex for each layer on them."""
+        ends = []
         for source, paths in zip(sources, step.paths, strict=True):
             for depth, count in enumerate(paths):
                 for _ in range(count):
                     end = source
                     for _ in range(depth):
-                        end = self._vertex([(end, LAYER)])
-                    yield end, SKIP_EDGE
+                        end = self._vertex([end], LAYER)
+                    ends.append(end)
+        return ends
 
-    def _degree(self, i: int, sources: Sequence[int]) -> int:
-        step = self.steps[i]
+    def _degree(self, step: Step, sources: Sequence[int]) -> int:
         if step.kind == "join":  # the mean over its channels
-            parts = zip(step.shares, sources, strict=True)
-            terms = sum(channels * self.degrees[part] for channels, part in parts)
+            terms = 0
+            for channels, part in zip(step.shares, sources, strict=True):
+                terms += channels * self.degrees[part]
             return max(round(terms / max(sum(step.shares), 1)), 1)
-        outer = self._sum_of(i)
+        outer: Step | None = step
         while outer is not None:
-            i = outer
-            outer = self._sum_of(i)
-        return self.terms.get(i, 1)
+            step = outer
+            outer = self._sum_of(step)
+        return self.terms.get(step, 1)
 
-    def _role(self, i: int) -> WeightRole:
+    def _role(self, step: Step) -> WeightRole:
         """Return the role of a layer; a layer in a gate is never a readout."""
-        if i not in self.after and self.region[i] == 0:
+        if step not in self.after and self.region[step] == 0:
             return "readout"
-        return "hidden" if i in self.before or not self.steps[i].reads else "stem"
+        return "hidden" if step in self.before or not step.reads else "stem"
 
-    def _sum_of(self, i: int) -> int | None:
-        """Return the step, a sum, that alone reads the output of step `i`, a layer or a sum.
+    def _sum_of(self, step: Step) -> Step | None:
+        """Return the sum that alone reads the output of a layer or a sum.
 
-        None if `i` is another kind of step, has several readers, or its reader is no sum.
+        None if `step` is of another kind, has several readers, or its reader is no sum.
         """
-        kind = self.steps[i].kind
+        kind = step.kind
         if kind not in ("layer", "sum"):
             return None
-        while i not in self.outputs:
-            followers = self._followers(i)
+        while step not in self.outputs:
+            followers = self._followers(step)
             if len(followers) != 1:
                 return None
-            (i,) = followers
-            reader = self.steps[i].kind
-            if reader == "sum":
-                return i
-            if reader not in UNARY or (kind == "sum" and reader != "view"):
+            (step,) = followers
+            if step.kind == "sum":
+                return step
+            if step.kind not in UNARY or (kind == "sum" and step.kind != "view"):
                 return None
         return None
 
     def _uses(self) -> tuple[Use, ...]:
-        into = [0] * len(self.degrees)
-        into[0] = 1
+        into = [1] + [0] * (len(self.degrees) - 1)
         for target, source, _ in self.arcs:
             into[target] += into[source]
-        out = [0] * len(self.degrees)
-        out[-1] = 1
+        out = [0] * (len(self.degrees) - 1) + [1]
         for target, source, _ in reversed(self.arcs):
             out[source] += out[target]
         uses = []
-        for i in reversed(self.live):  # later layers first, so that `_settles` finds their results
-            step = self.steps[i]
+        for step in self.live:
             if not step.weight:
                 continue
-            target = self.vertices[i]
-            source = (
-                self._source(step.reads[0]) if step.reads else 0
-            )  # a learned query reads nothing
+            target = self.vertices[step]
+            source = 0  # a learned query reads nothing
+            if step.reads:
+                source = self._source(step.reads[0])
             use = Use(
                 weight=step.weight,
-                role=self._role(i),
+                role=self._role(step),
                 edge=(target, source),
                 in_degree=self.degrees[target],
                 paths=into[source] * out[target],
-                normalised=self._settles(i),
+                normalised=self.settled[step, False],
             )
             uses.append(use)
-        return tuple(reversed(uses))
+        return tuple(uses)
 
-    def _settles(self, i: int, *, joined: bool = False) -> bool:
+    def _settles(self, step: Step, *, joined: bool) -> bool:
         """Return whether every reader normalises a value before anything depends on its scale.
 
         A bias breaks this, unless batch normalisation follows immediately. A normalisation across
         channels breaks it for the parts of a concatenation: their relative scales matter.
         """
-        if (i, joined) not in self.settled:
-            weight = self.steps[i].weight
-            shifted = weight is not None and weight.bias is not None
-            settled = i not in self.outputs and i not in self.gates
-            if weight is not None and shifted and not weight.channels_first:
-                settled = False
-            for reader in self.readers[i]:
-                settled = settled and self._settles_in(reader, shifted=shifted, joined=joined)
-            self.settled[i, joined] = settled
-        return self.settled[i, joined]
+        if step in self.outputs or step in self.gates:
+            return False
+        shifted = False
+        if step.weight and step.weight.bias is not None:
+            shifted = True
+            if not step.weight.channels_first:
+                return False
+        for reader in self.readers[step]:
+            if not self._settles_in(reader, shifted=shifted, joined=joined):
+                return False
+        return True
 
-    def _settles_in(self, i: int, *, shifted: bool, joined: bool) -> bool:
-        step = self.steps[i]
-        if self.region[i] == 2:  # leads to norms that also read the value directly
+    def _settles_in(self, step: Step, *, shifted: bool, joined: bool) -> bool:
+        if self.region[step] == 2:  # leads to norms that also read the value directly
             return True
         if step.kind == "norm":
             return step.channelwise or not (shifted or joined)
         if shifted or step.kind not in ("view", "homogeneous", "layer", "join"):
             return False
         if step.kind == "join":
-            return step.channelwise and self._settles(i, joined=True)
+            return step.channelwise and self.settled[step, True]
         if joined and (step.weight or step.gates):
             return False  # mixes the parts of a concatenation: none can be scaled separately
-        return self._settles(i, joined=joined)
+        return self.settled[step, joined]
+
+
+def _leading(ends: Iterable[Step], *, gates: bool = False) -> set[Step]:
+    """Return `ends` and the steps that lead to any of them; through gates only if `gates`."""
+    found = set[Step]()
+    waiting = list(ends)
+    while waiting:
+        step = waiting.pop()
+        if step not in found:
+            found.add(step)
+            waiting += step.reads
+            if gates:
+                waiting += step.gates
+    return found
+
+
+def _has_layer(step: Step) -> bool:
+    """Return whether a step is a layer, or the given paths through it have layers."""
+    return step.weight is not None or any(any(paths[1:]) for paths in step.paths)

@@ -6,7 +6,7 @@ import dataclasses
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own convention
@@ -69,17 +69,17 @@ def plan(
     model = getattr(model, COMPILED, model)
     if not isinstance(base, nn.Module | Plan | None):
         raise InputError(f"base must be a torch module or a plan, got {type(base).__name__}")
-    if weight_decay is not None and not (
-        isinstance(weight_decay, float | int) and 0 <= weight_decay < math.inf
-    ):
+    decay = 0 if weight_decay is None else weight_decay
+    if not isinstance(decay, float | int) or not 0 <= decay < math.inf:
         raise InputError(f"weight_decay must be a finite number >= 0, got {weight_decay!r}")
     recipe = _recipe(rule, base_lr, optimizer)
     if isinstance(base, Plan) and base.optimizer != optimizer:
         raise InputError(
             f"base is a plan for {base.optimizer!r}; make it with optimizer={optimizer!r}"
         )
-    module = base if isinstance(base, nn.Module) else None
+    module = None
     if isinstance(base, nn.Module):
+        module = base
         base = plan(
             base,
             inputs,
@@ -96,7 +96,12 @@ def plan(
     movement = None
     if isinstance(recipe, OneStep):
         movement = _movement(model, network, batch, loss)
-        values = recipe.held(_base_movement(base, movement), movement)
+        base_movement = movement if base is None else base.movement
+        if base_movement is None:
+            raise InputError(
+                "rule 'one-step': the plan of the base must be made by this rule; give the network"
+            )
+        values = recipe.held(base_movement, movement)
     made = Plan(
         rule=recipe.spec.label,
         learning_rate=values.learning_rate,
@@ -170,16 +175,6 @@ def _movement(model: nn.Module, network: Network, batch: Sequence[Any] | None, l
     return mean_movement(Probe(model, batch, list(settled), loss=loss), settled)
 
 
-def _base_movement(base: Plan | None, own: float) -> float:
-    if base is None:
-        return own
-    if base.movement is None:
-        raise InputError(
-            "rule 'one-step': the plan of the base must be made by this rule; give the network"
-        )
-    return base.movement
-
-
 def _rows(
     model: nn.Module,
     network: Network,
@@ -193,39 +188,28 @@ def _rows(
         uses[use.weight.name].append(use)
     own = dict(model.named_parameters())
     inits = {}
+    biases = {}
     for name, applied in uses.items():
         inits[name] = _init(own[name], applied, recipe, network.graph, base)
-    biases = {use.weight.bias: use.weight.name for use in network.uses}
+        biases[applied[0].weight.bias] = name
     for name, parameter in own.items():
         role: ParameterRole = network.roles.get(name, "unused")
         facts: dict[str, Any] = {}
-        applied = uses.get(name, [])
-        if applied:
-            role = applied[-1].role
-            facts = {
-                "std": inits[name].std,
-                "distribution": inits[name].distribution,
-                "fan_in": applied[-1].weight.fan_in,
-                "in_degree": max(use.in_degree for use in applied),
-                "paths": sum(use.paths for use in applied),
-                "scale_invariant": all(use.normalised for use in applied),
-            }
-        elif name in biases:
-            std = inits[biases[name]].bias_bound / math.sqrt(3)
-            facts = {"std": std, "distribution": "uniform"}
-        reasons = {
-            f"used {len(applied)} times": len(applied) > 1,
-            f"one of {facts.get('in_degree')} terms of a sum": facts.get("in_degree", 1) > 1,
-            "on no path: it makes a gate": facts.get("paths") == 0,
-            "normalisation follows: its norm sets its rate": facts.get("scale_invariant"),
-            f"bias of {biases.get(name)}": name in biases,
-            "not initialised": not facts and role not in ("gain", "shift"),
-            "not trained": not parameter.requires_grad,
-        }
+        reasons: list[str] = []
+        if name in uses:
+            role = uses[name][-1].role
+            facts, reasons = _of_layer(uses[name], inits[name])
+        if name in biases:
+            if not facts:
+                std = inits[biases[name]].bias_bound / math.sqrt(3)
+                facts = {"std": std, "distribution": "uniform"}
+            reasons.append(f"bias of {biases[name]}")
+        if not facts and role not in ("gain", "shift"):
+            reasons.append("not initialised")
+        if not parameter.requires_grad:
+            reasons.append("not trained")
         factor = values.layer_multipliers.get(name, 1.0)
         if isinstance(recipe, Mup):
-            if {use.role for use in applied} > {"readout"}:
-                raise InputError(f"rule 'mup' cannot use {name} as a readout and as another layer")
             growth = _growth(name, parameter, facts.get("fan_in"), base)
             factor = recipe.factor(*growth, readout=role == "readout", optimizer=optimizer)
         yield ParameterPlan(
@@ -233,9 +217,31 @@ def _rows(
             shape=tuple(parameter.shape),
             role=role,
             learning_rate=values.learning_rate * factor,
-            why="; ".join(reason for reason, holds in reasons.items() if holds),
+            why="; ".join(reasons),
             **facts,
         )
+
+
+def _of_layer(uses: Sequence[Use], init: LayerInit) -> tuple[dict[str, Any], list[str]]:
+    """Return the fields of the plan of a layer's weight, and the reasons for its rate."""
+    facts: dict[str, Any] = {
+        "std": init.std,
+        "distribution": init.distribution,
+        "fan_in": uses[-1].weight.fan_in,
+        "in_degree": max(use.in_degree for use in uses),
+        "paths": sum(use.paths for use in uses),
+        "scale_invariant": all(use.normalised for use in uses),
+    }
+    reasons = []
+    if len(uses) > 1:
+        reasons.append(f"used {len(uses)} times")
+    if facts["in_degree"] > 1:
+        reasons.append(f"one of {facts['in_degree']} terms of a sum")
+    if not facts["paths"]:
+        reasons.append("on no path: it makes a gate")
+    if facts["scale_invariant"]:
+        reasons.append("normalisation follows: its norm sets its rate")
+    return facts, reasons
 
 
 def _init(
@@ -246,14 +252,20 @@ def _init(
     base: Plan | None,
 ) -> LayerInit:
     """Return the init of a weight; if it is used several times, the init with the smallest std."""
+    name = uses[0].weight.name
+    if isinstance(recipe, Mup) and {use.role for use in uses} > {"readout"}:
+        raise InputError(f"rule 'mup' cannot use {name} as a readout and as another layer")
     inits = []
     for use in uses:
-        name, fan_in = use.weight.name, use.weight.fan_in
-        # If a stem is a term of a sum, its in-degree scales its init, as for the other terms.
-        alone = use.role == "stem" and use.in_degree == 1
+        fan_in = use.weight.fan_in
+        role: Literal["readout", "stem", "edge"] = "edge"
+        if use.role == "readout":
+            role = "readout"
+        elif use.role == "stem" and use.in_degree == 1:
+            role = "stem"  # as a term of a sum, its in-degree scales its init like other terms
         layer = Layer(
             name=name,
-            role="readout" if use.role == "readout" else "stem" if alone else "edge",
+            role=role,
             weight=weight,
             edge=use.edge,
             followed_by_norm=use.normalised,

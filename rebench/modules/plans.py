@@ -131,8 +131,11 @@ class Plan(BaseModel):
     @property
     def width(self) -> int:
         """Largest fan-in of a layer that does not read the input."""
-        later = [row for row in self.parameters if row.role in ("hidden", "readout")]
-        return max((row.fan_in or 0 for row in later), default=0)
+        width = 0
+        for row in self.parameters:
+            if row.role in ("hidden", "readout"):
+                width = max(width, row.fan_in or 0)
+        return width
 
     def to_json(self) -> str:
         """Return the plan as JSON; path counts are exact at any size."""
@@ -168,7 +171,8 @@ class Plan(BaseModel):
             own = self._matched(model)
             squares = frame["name"].map(lambda name: float(own[name].detach().square().sum()))
         steps = 1 / (frame["learning_rate"] * (self.weight_decay or 0.0))
-        rates, settled = frame["learning_rate"] / squares, frame["scale_invariant"]
+        rates = frame["learning_rate"] / squares
+        settled = frame["scale_invariant"]
         return frame.assign(effective_rate=rates[settled], forgetting_steps=steps[settled])
 
     def init_(self, model: nn.Module, generator: torch.Generator | None = None) -> None:
@@ -192,8 +196,10 @@ class Plan(BaseModel):
         parameters = self._matched(model)
         for row in self.parameters:
             parameter = parameters[row.name]
-            if row.role in ("gain", "shift"):
-                nn.init.constant_(parameter, 1.0 if row.role == "gain" else 0.0)
+            if row.role == "gain":
+                nn.init.ones_(parameter)
+            elif row.role == "shift":
+                nn.init.zeros_(parameter)
             elif row.std is not None:
                 init = LayerInit(std=row.std, distribution=row.distribution)
                 draw(parameter, generator, init.distribution, init.size)
@@ -212,8 +218,12 @@ class Plan(BaseModel):
         for row in self.parameters:
             if parameters[row.name].requires_grad:
                 groups.setdefault(row.learning_rate, []).append(parameters[row.name])
-        decay = {} if self.weight_decay is None else {"weight_decay": self.weight_decay}
-        return [{"params": members, "lr": rate, **decay} for rate, members in groups.items()]
+        made: list[dict[str, Any]] = []
+        for rate, members in groups.items():
+            made.append({"params": members, "lr": rate})
+            if self.weight_decay is not None:
+                made[-1]["weight_decay"] = self.weight_decay
+        return made
 
     def check(
         self,
@@ -253,22 +263,28 @@ class Plan(BaseModel):
         ahead = probe.outputs_after(rates, signs=self.optimizer == "adam")
         moved = []
         for row in rows:
-            change = None
-            if (here := probe.outputs.get(row.name)) is not None:
+            movement = math.nan
+            here = probe.outputs.get(row.name)
+            if here is not None:
                 normalised = row.scale_invariant and len(here) > 1
                 change = layer_change(here, ahead[row.name], here, normalised=normalised)
-            moved.append((row.name, row.role, math.nan if change is None else math.sqrt(change)))
+                if change is not None:
+                    movement = math.sqrt(change)
+            moved.append((row.name, row.role, movement))
         return pd.DataFrame(moved, columns=["parameter", "role", "movement"])
 
     def _matched(self, model: nn.Module) -> dict[str, nn.Parameter]:
         """Return the parameters of `model` by the plan's names; raise where they differ."""
         if not isinstance(model, nn.Module):
             raise InputError(f"model must be a torch module, got {type(model).__name__}")
-        own = {name.replace(f"{COMPILED}.", ""): value for name, value in model.named_parameters()}
-        found = {name: tuple(value.shape) for name, value in own.items()}
+        own = {}
+        for name, value in model.named_parameters():
+            own[name.replace(f"{COMPILED}.", "")] = value
         planned = {row.name: row.shape for row in self.parameters}
-        for name in (*planned, *found):
-            if (has := found.get(name, "missing")) != (needs := planned.get(name, "missing")):
+        for name in planned | own:
+            has = tuple(own[name].shape) if name in own else "missing"
+            needs = planned.get(name, "missing")
+            if has != needs:
                 raise InputError(
                     f"the plan is for another network: {name} is {has} in the model and {needs} in "
                     "the plan; make a plan for this model"

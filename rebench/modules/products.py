@@ -12,193 +12,145 @@ if the layer reads a result of softmax: such a layer mixes the heads of attentio
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from rebench.modules import operations as ops
-from rebench.modules.operations import UNARY, OperationKind
-from rebench.modules.steps import Step
+from rebench.modules.operations import UNARY
+from rebench.modules.steps import Scale, Step
 from rebench.modules.tracing import Call
 
-__all__ = ["Product", "Products"]
+__all__ = ["note", "product"]
 
 EPSILON: Final = 0.01
 """Largest constant that may be added to a statistic without changing its scale."""
 
 
-@dataclass(frozen=True, slots=True)
-class Product:
-    """Kind of a product, the step that its paths lead through, and the gates that it reads."""
+def note(call: Call, data: Sequence[Step], step: Step) -> None:
+    """Note what is known of `step`, the result of `call` on `data`."""
+    step.operation = call.operation
+    origins = {read.origin for read in step.reads}
+    if len(origins) == 1 and (step.kind in UNARY or step.kind in ("sum", "unknown")):
+        (step.origin,) = origins
+    softmax_written_out = step.kind == "norm" and step.reads[0].operation == "exp"
+    step.is_softmax = step.operation == "softmax" or softmax_written_out
+    if step.operation in ops.GATES or softmax_written_out:
+        step.level = 2
+    elif step.operation in ops.ACTIVATIONS:
+        step.level = 1
+    elif step.kind == "homogeneous" and {gate.origin for gate in step.gates} == origins:
+        step.level = 1  # an activation, written out
+    if step.kind in UNARY:
+        step.level = max(step.level, step.reads[0].level)
+        step.is_softmax |= step.reads[0].is_softmax
+    scale = _scale(call, data, step)
+    if scale is not None:
+        step.scale = scale
 
-    kind: OperationKind
-    value: int
-    gates: tuple[int, ...] = ()
 
-
-@dataclass(frozen=True, slots=True)
-class _Scale:
-    root: int
-    power: float = 1.0
-    means: int = 0  # number of nested statistics: 1 for the mean of the root
-
-
-class Products:
-    """Scales and activations of the steps of a program; `note` takes the steps in order."""
-
-    def __init__(self, steps: Sequence[Step]) -> None:
-        self.steps = steps
-        self._scales: dict[int, _Scale] = {}
-        self._centred: dict[int, int] = {}  # x - mean(x) -> x
-        self._levels: dict[int, int] = {}  # activations: 2 if the result is between 0 and 1
-        self._exponentials: set[int] = set()
-        self._softmaxes: set[int] = set()
-        self._origins: dict[int, int] = {}  # unary steps and sums -> the only step they depend on
-
-    def note(self, call: Call, data: Sequence[int], i: int) -> None:
-        """Note the scale and activation of step `i`, the result of `call` on `data`."""
-        step = self.steps[i]
-        origins = {self._origins.get(read, read) for read in step.reads}
-        if step.kind in UNARY or (step.kind in ("sum", "unknown") and len(origins) == 1):
-            self._origins[i] = min(origins)
-        gated_by = {self._origins.get(gate, gate) for gate in step.gates}
-        if call.operation in ops.GATES:
-            self._levels[i] = 2
-        elif call.operation in ops.ACTIVATIONS:
-            self._levels[i] = 1
-        elif step.kind == "homogeneous" and step.gates and gated_by == origins:
-            self._levels[i] = 1  # an activation, written out
-        if call.operation == "exp":
-            self._exponentials.add(i)
-        elif step.kind == "norm" and not self._exponentials.isdisjoint(step.reads):
-            self._levels[i] = 2  # softmax, written out
-            self._softmaxes.add(i)
-        elif call.operation == "softmax":
-            self._softmaxes.add(i)
-        scale = self._measured(call, data, i)
-        if scale is not None:
-            self._scales[i] = scale
-
-    def read(self, operation: str, data: Sequence[int]) -> Product | None:
-        """Return the classification of a product, or None if it is unknown."""
-        if len(data) != 2 or operation not in ops.PRODUCTS | ops.CONTRACTIONS:
-            return None
-        one, two = data
-        joint = self._of_two(operation, data)
-        means = [self._scale(i).means for i in data]
-        if joint and means[0] < means[1]:
-            return self._normalised(joint, one, two)
-        if joint and means[0] > means[1] and operation == "mul":
-            return self._normalised(joint, two, one)
-        if one == two and operation == "mul":
-            return Product("pointwise", one)
-        return self._gated(operation, one, two)
-
-    def _normalised(self, joint: _Scale, value: int, statistic: int) -> Product:
-        """Return the product of a value and a statistic of the same step."""
-        if abs(joint.power) > 1e-9:
-            return Product("homogeneous", value, (statistic,))
-        carried = self._uncentred(value, joint.root)
-        gates = (statistic,) if carried == value else (statistic, value)
-        return Product("norm", carried, gates)
-
-    def _gated(self, operation: str, one: int, two: int) -> Product | None:
-        """Return the product of a gate and a value, or None if no factor is a gate."""
-        levels = [self._level(one), self._level(two)]
-        if operation in ops.CONTRACTIONS and max(levels) < 2:
-            levels = [2 * self._mixes_heads(one), 2 * self._mixes_heads(two)]
-        if max(levels) < 2 and self._source(one) != self._source(two):
-            return None
-        if levels[0] < levels[1]:
-            return Product("homogeneous", one, (two,))
-        if levels[0] > levels[1] and operation != "div":
-            return Product("homogeneous", two, (one,))
+def product(operation: str, data: Sequence[Step]) -> Step | None:
+    """Return the step of a product, or None if its paths are unknown."""
+    if len(data) != 2 or operation not in ops.PRODUCTS | ops.CONTRACTIONS:
         return None
+    one, two = data
+    joint = _scale_of_two(operation, one, two)
+    if joint and one.scale.means < two.scale.means:
+        return _normalised(joint, one, two)
+    if joint and one.scale.means > two.scale.means and operation == "mul":
+        return _normalised(joint, two, one)
+    if one is two and operation == "mul":
+        return Step("pointwise", [one])
+    return _gated(operation, one, two)
 
-    def _scale(self, i: int) -> _Scale:
-        return self._scales.get(i, _Scale(i))
 
-    def _measured(self, call: Call, data: Sequence[int], i: int) -> _Scale | None:
-        step = self.steps[i]
-        operands = [*step.reads, *step.gates]
-        if step.kind == "sum":
-            one, two = map(self._scale, data)
-            if one.root != two.root or one.power != two.power:
-                return None
-            if one.means != two.means and call.operation != "add":
-                self._centred[i] = data[0] if one.means < two.means else data[1]
-            return dataclasses.replace(one, means=min(one.means, two.means))
-        if call.operation in ops.PRODUCTS and len(data) == 2:
-            if step.kind == "norm":
-                return None
-            return self._of_two(call.operation, data)
-        if len(operands) != 1:
-            return None
-        return self._of_one(call, self._scale(operands[0]), step.kind)
-
-    def _of_one(self, call: Call, of: _Scale, kind: OperationKind) -> _Scale | None:
-        """Return the scale of the result of an operation on one value."""
-        operation, number = call.operation, call.argument(1)
-        known = isinstance(number, int | float)
-        if operation in ops.STATISTICS:
-            return _Scale(of.root, of.power * ops.STATISTICS[operation], of.means + 1)
-        if operation in ops.POWERS:
-            return dataclasses.replace(of, power=of.power * ops.POWERS[operation])
-        if operation == "pow" and known:
-            return dataclasses.replace(of, power=of.power * number)
-        if operation == "div" and kind == "unknown":  # a constant over a value
-            return dataclasses.replace(of, power=-of.power)
-        if operation in ("add", "clamp", "clamp_min") and len(call.node.args) == 2:
-            keeps = known and of.means > 0 and 0 <= number <= EPSILON
+def _normalised(joint: Scale, value: Step, statistic: Step) -> Step:
+    """Return the product of a value and a statistic of the same step."""
+    if abs(joint.power) > 1e-9:
+        return Step("homogeneous", [value], gates=[statistic])
+    # The value before its mean was subtracted, perhaps with unary steps after the subtraction.
+    carried = before = value
+    while before is not joint.root and (before.centred or before.kind in UNARY):
+        if before.centred:
+            carried = before = before.centred
         else:
-            keeps = kind in ("view", "homogeneous")
-        return of if keeps else None
+            before = before.reads[0]
+    gates = [statistic]
+    if carried is not value:
+        gates.append(value)
+    return Step("norm", [carried], gates=gates)
 
-    def _of_two(self, operation: str, data: Sequence[int]) -> _Scale | None:
-        """Return the scale of a product or quotient of two values with the same root step."""
-        if operation not in ops.PRODUCTS or len(data) != 2:
+
+def _gated(operation: str, one: Step, two: Step) -> Step | None:
+    """Return the product of a gate and a value, or None if no factor is a gate."""
+    first, second = one.level, two.level
+    if operation in ops.CONTRACTIONS and max(first, second) < 2:
+        first = 2 * _mixes_heads(one)
+        second = 2 * _mixes_heads(two)
+    if max(first, second) < 2 and _source(one) is not _source(two):
+        return None
+    if first < second:
+        return Step("homogeneous", [one], gates=[two])
+    if first > second and operation != "div":
+        return Step("homogeneous", [two], gates=[one])
+    return None
+
+
+def _mixes_heads(step: Step) -> bool:
+    """Return whether a value is the output of a layer that reads a result of softmax."""
+    return step.root.weight is not None and step.root.reads[0].is_softmax
+
+
+def _source(step: Step) -> Step:
+    """Return the origin of a value; for the output of a layer, the origin of its input."""
+    if step.origin.weight:
+        return step.origin.reads[0].origin
+    return step.origin
+
+
+def _scale(call: Call, data: Sequence[Step], step: Step) -> Scale | None:
+    if step.kind == "sum":
+        one, two = data
+        if one.scale.root is not two.scale.root or one.scale.power != two.scale.power:
             return None
-        one, two = map(self._scale, data)
-        if one.root != two.root:
-            return None
-        power = one.power + (two.power if operation == "mul" else -two.power)
-        return _Scale(one.root, power, min(one.means, two.means))
+        less, more = sorted(data, key=lambda term: term.scale.means)
+        if less.scale.means < more.scale.means and call.operation != "add":
+            step.centred = less
+        return less.scale
+    if call.operation in ops.PRODUCTS and len(data) == 2:
+        return None if step.kind == "norm" else _scale_of_two(call.operation, *data)
+    operands = [*step.reads, *step.gates]
+    if len(operands) != 1:
+        return None
+    return _scale_of_one(call, operands[0].scale, step)
 
-    def _uncentred(self, i: int, root: int) -> int:
-        """Return the value before its mean was subtracted, or the value itself if none was.
 
-        The subtraction is also found if unary steps follow it. The search ends at step `root`.
-        """
-        before = i
-        while i != root and (i in self._centred or self.steps[i].kind in UNARY):
-            if i in self._centred:
-                before = i = self._centred[i]
-            else:
-                i = self.steps[i].reads[0]
-        return before
+def _scale_of_one(call: Call, of: Scale, step: Step) -> Scale | None:
+    """Return the scale of the result of an operation on one value."""
+    operation, number = call.operation, call.argument(1)
+    is_number = isinstance(number, int | float)
+    if operation in ops.STATISTICS:
+        return Scale(of.root, of.power * ops.STATISTICS[operation], of.means + 1)
+    power = ops.POWERS.get(operation)
+    if operation == "pow" and is_number:
+        power = number
+    elif operation == "div" and step.kind == "unknown":  # a constant over a value
+        power = -1.0
+    elif operation in ("add", "clamp", "clamp_min") and len(call.node.args) == 2:
+        if is_number and of.means > 0 and 0 <= number <= EPSILON:
+            power = 1.0
+    elif step.kind in ("view", "homogeneous"):
+        power = 1.0
+    if power is None:
+        return None
+    return Scale(of.root, of.power * power, of.means)
 
-    def _chain(self, i: int) -> list[int]:
-        """Return a step, the unary steps before it, and the first step that is not unary."""
-        chain = [i]
-        while self.steps[i].kind in UNARY:
-            i = self.steps[i].reads[0]
-            chain.append(i)
-        return chain
 
-    def _level(self, i: int) -> int:
-        return max(self._levels.get(step, 0) for step in self._chain(i))
-
-    def _mixes_heads(self, i: int) -> bool:
-        """Return whether a value is the output of a layer that reads a result of softmax."""
-        end = self.steps[self._chain(i)[-1]]
-        if not end.weight or not end.reads:
-            return False
-        return not self._softmaxes.isdisjoint(self._chain(end.reads[0]))
-
-    def _source(self, i: int) -> int:
-        """Return the origin of a value; for the output of a layer, the origin of its input."""
-        end = self._origins.get(i, i)
-        if self.steps[end].weight:
-            end = self.steps[end].reads[0]
-        return self._origins.get(end, end)
+def _scale_of_two(operation: str, one: Step, two: Step) -> Scale | None:
+    """Return the scale of a product or quotient of two values with the same root step."""
+    if operation not in ops.PRODUCTS or one.scale.root is not two.scale.root:
+        return None
+    power = two.scale.power
+    if operation == "div":
+        power = -power
+    means = min(one.scale.means, two.scale.means)
+    return Scale(one.scale.root, one.scale.power + power, means)

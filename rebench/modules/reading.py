@@ -10,9 +10,10 @@ unknown step on a path is refused; in a gate it is allowed.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 import torch
@@ -21,10 +22,10 @@ from torch.utils import _pytree as pytree
 
 from cells.paths import Polynomial
 from rebench.modules import operations as ops
-from rebench.modules.operations import UNARY, OperationKind
-from rebench.modules.products import Products
-from rebench.modules.steps import OtherRole, Step, Weight
-from rebench.modules.tracing import Call, Program, UntraceableError, written_out
+from rebench.modules.operations import OperationKind
+from rebench.modules.products import note, product
+from rebench.modules.steps import Join, OtherRole, Step, Weight
+from rebench.modules.tracing import Call, Program, UntraceableError
 
 __all__ = ["Opaque", "StepReader"]
 
@@ -38,28 +39,23 @@ class _Constant:
 
     parameters: frozenset[str] = frozenset()
     weight: str | None = None
-    layers: frozenset[int] = frozenset()  # steps that compute it, for a learned query
+    layers: tuple[Step, ...] = ()  # steps that compute it, for a learned query
 
 
-_Value: TypeAlias = "int | _Constant"
+_NO_PARAMETER = _Constant()
 
 
-@dataclass
 class StepReader:
     """Reader of a program; fills `steps`."""
 
-    program: Program
-    opaque: Opaque
-    steps: list[Step] = field(default_factory=list)
-    values: dict[fx.Node, _Value] = field(default_factory=dict)
-    joins: dict[int, tuple[int, int, int]] = field(default_factory=dict)  # rank, dimension, size
-    stacks: set[int] = field(default_factory=set)  # joins along a new dimension
-    # Dimensions of norms that are written as arithmetic, counted from the last.
-    norms: dict[int, set[int]] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.products = Products(self.steps)
-        self.readers: dict[str, Callable[[Call, list[int], frozenset[str]], _Value]] = {
+    def __init__(self, program: Program, opaque: Opaque) -> None:
+        self.program = program
+        self.opaque: Mapping[str, Sequence[Sequence[int]]] = {}
+        if opaque != "error":
+            self.opaque = opaque
+        self.steps: list[Step] = []
+        self.values: dict[fx.Node, Step | _Constant] = {}
+        self.readers: dict[str, Callable[[Call, list[Step]], Step | None]] = {
             **dict.fromkeys(ops.CONTRACTIONS, self._product),
             **dict.fromkeys(ops.LAYERS, self._layer),
             **dict.fromkeys(ops.SUMS | ops.PRODUCTS, self._arithmetic),
@@ -69,271 +65,227 @@ class StepReader:
             "stack": self._join,
         }
 
-    def read(self) -> list[int]:
+    def read(self) -> list[Step]:
         """Read all calls; return the output steps."""
         for node, name in self.program.parameters.items():
             self.values[node] = _Constant(frozenset((name,)), name)
         for node in self.program.inputs:
             if _carries(node):
                 self.values[node] = self._add(Step("input"))
-        calls = self._calls()
-        later = {call.node for call in calls}
-        for call in calls:
+        later = {call.node for call in self.program.calls}
+        for call in self.program.calls:
             later.discard(call.node)
             value = self._value(call)
             self.values[call.node] = value
-            if isinstance(value, int):
-                self._attach(value, call.node.args, call.node.kwargs)
-                self.products.note(call, self._data(call.node.args), value)
-            if call.in_place and (isinstance(value, int) or self._data(call.argument(0))):
+            if call.in_place and (isinstance(value, Step) or self._read(call.argument(0))[0]):
                 self._rename(call, later.union(self.program.outputs))
-        outputs = self._data(self.program.outputs)
+        outputs, rest = self._read(self.program.outputs)
         if not outputs:
             raise UntraceableError("no path leads from the inputs to an output")
-        learned = self._parameters(self.program.outputs)
-        if learned:
-            roles = _roles(learned - self._named(range(len(self.steps))), "other")
-            last = self._add(Step("unknown", roles=roles))
-            self._attach(last, self.program.outputs)
-            outputs.append(last)
+        if rest.parameters or rest.layers:
+            unused = rest.parameters - _named(self.steps)
+            last = Step("unknown", roles=dict.fromkeys(unused, "other"), gates=rest.layers)
+            outputs.append(self._add(last))
         return outputs
 
-    def _calls(self) -> list[Call]:
-        """Return the calls of the program, with each `addcmul` as its parts."""
-        calls = []
-        for call in self.program.calls:
-            if call.operation == "addcmul" and not call.in_place and not self._entry(call):
-                calls += written_out(call)
-            else:
-                calls.append(call)
-        return calls
-
-    def _named(self, steps: Iterable[int]) -> set[str]:
-        """Return the parameters that have a role in any of the steps."""
-        names = set[str]()
-        for i in steps:
-            step = self.steps[i]
-            names.update(step.roles)
-            if step.weight:
-                names.add(step.weight.name)
-        return names
-
-    def _add(self, step: Step) -> int:
+    def _add(self, step: Step) -> Step:
         self.steps.append(step)
-        return len(self.steps) - 1
+        return step
 
-    def _values(self, *arguments: Any) -> list[_Value]:
-        """Return the values of all nodes among the arguments, in order."""
-        found: list[_Value] = []
-        fx.node.map_arg(arguments, lambda node: found.append(self.values.get(node, _Constant())))
-        return found
+    def _read(self, *arguments: Any) -> tuple[list[Step], _Constant]:
+        """Return the steps among the values of the arguments, and all constants as one."""
+        steps: list[Step] = []
+        constants: list[_Constant] = []
 
-    def _data(self, *arguments: Any) -> list[int]:
-        return [value for value in self._values(*arguments) if isinstance(value, int)]
+        def sort(node: fx.Node) -> None:
+            value = self.values.get(node, _NO_PARAMETER)
+            if isinstance(value, Step):
+                steps.append(value)
+            else:
+                constants.append(value)
 
-    def _constants(self, *arguments: Any) -> list[_Constant]:
-        return [value for value in self._values(*arguments) if isinstance(value, _Constant)]
+        fx.node.map_arg(arguments, sort)
+        if len(constants) == 1:
+            return steps, constants[0]
+        parameters = set[str]()
+        layers: dict[Step, None] = {}
+        for constant in constants:
+            parameters.update(constant.parameters)
+            layers.update(dict.fromkeys(constant.layers))
+        return steps, _Constant(frozenset(parameters), layers=tuple(layers))
 
-    def _parameters(self, *arguments: Any) -> frozenset[str]:
-        """Return the parameters that the constants among the arguments are computed from."""
-        return frozenset[str]().union(*(one.parameters for one in self._constants(*arguments)))
+    def _roles(self, argument: Any, role: OtherRole) -> dict[str, OtherRole]:
+        """Return a role for the parameters that the constants in an argument are computed from."""
+        return dict.fromkeys(self._read(argument)[1].parameters, role)
 
-    def _layers(self, *arguments: Any) -> frozenset[int]:
-        """Return the layers that compute the constants among the arguments."""
-        return frozenset[int]().union(*(one.layers for one in self._constants(*arguments)))
-
-    def _attach(self, i: int, *arguments: Any) -> None:
-        """Add the layers that compute the constants among the arguments to the gates of a step."""
-        made = sorted(self._layers(*arguments))
-        if not made:
-            return
-        step = self.steps[i]
-        roles = dict(step.roles)
-        for name in self._named(made):
-            roles.pop(name, None)
-        self.steps[i] = replace(step, roles=roles, gates=[*step.gates, *made])
-
-    def _value(self, call: Call) -> _Value:
-        read: Any = (call.node.args, call.node.kwargs)
+    def _value(self, call: Call) -> Step | _Constant:
+        """Return the value of a call; a step that constants of layers enter has them as gates."""
+        arguments: Any = (call.node.args, call.node.kwargs)
         if call.operation in ops.SHAPED_LIKE:  # `x.expand_as(y)` reads only the shape of y
-            read = call.node.args[:1]
-        names = self._parameters(read)
-        data = self._data(read)
+            arguments = call.node.args[:1]
+        data, rest = self._read(arguments)
         if not data:
-            return self._constant(call, names)
-        if call.operation in ops.CONSTANTS or not (call.in_place or _carries(call.node)):
-            return _Constant(names, layers=self._layers(read))
-        if "out" in call.node.kwargs:
-            return self._opaque(call, data, names)
-        reader = self.readers.get(call.operation, self._unary)
-        return reader(call, data, names)
+            return self._constant(call, rest)
+        zero = call.operation == "mul" and 0 in call.node.args and len(data) == 1
+        if zero or call.operation in ops.CONSTANTS or not (call.in_place or _carries(call.node)):
+            return _Constant(rest.parameters, layers=rest.layers)
+        step = None
+        if "out" not in call.node.kwargs:
+            reader = self.readers.get(call.operation, self._unary)
+            step = reader(call, data)
+        if step is None:
+            step = self._opaque(call, data)
+        self.steps.append(step)
+        if not step.weight:
+            for name in rest.parameters:
+                step.roles.setdefault(name, "other")
+        step.gates = [*step.gates, *rest.layers]
+        note(call, data, step)
+        return step
 
-    def _unary(self, call: Call, data: list[int], names: frozenset[str]) -> _Value:
-        if data[0] in self.stacks and call.operation in ("sum", "mean"):
-            return self._total(call, data)
+    def _constant(self, call: Call, rest: _Constant) -> _Constant:
+        """Return the value of a call that reads no data; a learned query can pass layers."""
+        if call.operation in ops.CONVOLUTIONS | {"linear"}:
+            name = self._read(call.argument(1))[1].weight
+            if name is not None:
+                layer = self._add(self._weighted(call, (), name))
+                return _Constant(rest.parameters - _named([layer]), layers=(*rest.layers, layer))
+        if call.operation in ops.VIEWS:
+            return rest
+        return _Constant(rest.parameters, layers=rest.layers)
+
+    def _unary(self, call: Call, data: list[Step]) -> Step | None:
+        if call.operation in ("sum", "mean") and data[0].join and data[0].join.stacked:
+            return self._total(call, data, data[0].join)
         kind = ops.KINDS.get(call.operation)
-        first = call.operation == "where" or self._values(call.argument(0)) == data
-        if kind is None or len(data) > 1 or not first or self._takes_part(call, data[0]):
-            return self._opaque(call, data, names)
+        first = call.operation == "where" or self._read(call.argument(0))[0] == data
+        if kind is None or len(data) > 1 or not first or _takes_part(call, data[0]):
+            return None
         if call.operation == "pad" and call.argument(3):  # with a constant
             kind = "pointwise"
-        return self._add(Step(kind, data, _roles(names, "other")))
+        return Step(kind, data)
 
-    def _constant(self, call: Call, names: frozenset[str]) -> _Constant:
-        read = self._constants(call.node.args, call.node.kwargs)
-        layers = self._layers(call.node.args, call.node.kwargs)
-        if call.operation in ops.CONVOLUTIONS | {"linear"} and read[1].weight is not None:
-            layers |= {self._add(self._weighted(call, (), read[1].weight))}
-        weight = None
-        if call.operation in ops.VIEWS and len(read) == 1:
-            weight = read[0].weight
-        return _Constant(names, weight, layers)
-
-    def _layer(self, call: Call, data: list[int], names: frozenset[str]) -> _Value:
+    def _layer(self, call: Call, data: list[Step]) -> Step | None:
         source, matrix, _ = ops.LAYERS[call.operation]
-        shape = _shape(call.argument(matrix))
-        (weight,) = self._values(call.argument(matrix))
-        if self._values(call.argument(source)) != data or not isinstance(weight, _Constant):
-            return self._product(call, data, names)
-        if not weight.parameters:  # a fixed filter
-            return self._add(Step("homogeneous", data, _roles(names, "offset")))
-        if weight.weight is None or (call.operation in ops.MATMULS and len(shape) != 2):
-            made = " and ".join(sorted(weight.parameters))
+        weights, weight = self._read(call.argument(matrix))
+        if weights or self._read(call.argument(source))[0] != data:
+            return self._product(call, data)
+        made_from = weight.parameters | _named(weight.layers)
+        if not made_from:  # a fixed filter
+            return Step("homogeneous", data, self._roles(call.node.args, "offset"))
+        is_vector = call.operation in ops.MATMULS and len(_shape(call.argument(matrix))) != 2
+        if weight.weight is None or is_vector:
+            made = " and ".join(sorted(made_from))
             raise UntraceableError(f"{call.title}: its weight is computed from {made}")
-        return self._add(self._weighted(call, data, weight.weight))
+        return self._weighted(call, data, weight.weight)
 
-    def _weighted(self, call: Call, reads: Sequence[int], name: str) -> Step:
+    def _weighted(self, call: Call, reads: Sequence[Step], name: str) -> Step:
         _, matrix, shift = ops.LAYERS[call.operation]
-        biases = self._parameters(call.argument(shift))
-        channels_first = call.operation in ops.CONVOLUTIONS or len(_shape(call.node)) == 2
+        biases = self._roles(call.argument(shift), "bias")
         weight = Weight(
             name=name,
             bias=min(biases, default=None),
             operation=call.operation,
             fan_in=_fan_in(call, _shape(call.argument(matrix))),
-            channels_first=channels_first,
+            channels_first=call.operation in ops.CONVOLUTIONS or len(_shape(call.node)) == 2,
         )
-        return Step("layer", reads, _roles(biases, "bias"), weight=weight)
+        return Step("layer", reads, biases, weight)
 
-    def _attention(self, call: Call, data: list[int], names: frozenset[str]) -> _Value:
-        (value,) = self._values(call.argument(2))
-        if not isinstance(value, int) or self._entry(call):
-            return self._opaque(call, data, names)
-        gates = self._data(call.node.args[:2], call.node.args[3:], call.node.kwargs)
-        return self._add(Step("homogeneous", [value], _roles(names, "other"), gates=gates))
+    def _attention(self, call: Call, data: list[Step]) -> Step | None:  # noqa: ARG002 - a reader
+        values, _ = self._read(call.argument(2))
+        if not values or self._entry(call):
+            return None
+        gates, _ = self._read(call.node.args[:2], call.node.args[3:], call.node.kwargs)
+        return Step("homogeneous", values, gates=gates)
 
-    def _product(self, call: Call, data: list[int], names: frozenset[str]) -> _Value:
-        found = self.products.read(call.operation, data)
-        if found is None or (found.kind != "norm" and self._entry(call)):
-            return self._opaque(call, data, names)
-        roles = _roles(names, "other")
-        i = self._add(Step(found.kind, [found.value], roles, gates=found.gates))
-        if found.kind == "norm":
-            # Dimensions are counted from the last.
+    def _product(self, call: Call, data: list[Step]) -> Step | None:
+        step = product(call.operation, data)
+        if step is None or (step.kind != "norm" and self._entry(call)):
+            return None
+        if step.kind == "norm":
             one = reversed(_shape(call.argument(0)))
             two = reversed(_shape(call.argument(1)))
-            self.norms[i] = set()
-            for dim, sizes in enumerate(zip(one, two, strict=False)):
-                if 1 in sizes:
-                    self.norms[i].add(dim)
-        return i
+            sizes = enumerate(zip(one, two, strict=False))
+            step.dims = frozenset(dim for dim, pair in sizes if 1 in pair)
+        return step
 
-    def _arithmetic(self, call: Call, data: list[int], names: frozenset[str]) -> _Value:
-        terms = call.node.args[:2]
-        if len(data) == 2 and call.operation in ops.SUMS and call.node.kwargs.get("alpha") != 0:
-            return self._add(Step("sum", data))
+    def _arithmetic(self, call: Call, data: list[Step]) -> Step | None:
+        is_sum = call.operation in ops.SUMS
+        if len(data) == 2 and is_sum and call.node.kwargs.get("alpha") != 0:
+            return Step("sum", data)
         if len(data) > 1:
-            return self._product(call, data, names)
-        if call.operation == "div" and self._values(terms[0]) != data:
-            return self._opaque(call, data, names)
-        zero = 0 in [term for term in terms if isinstance(term, int | float)]
-        affine = self._behind_norm(data[0], terms)
-        if call.operation in ops.SUMS:
-            kind: OperationKind = "view" if zero else "pointwise"
-            role: OtherRole = "shift" if affine else "offset"
-            return self._add(Step(kind, data, _roles(names, role)))
-        if zero:
-            return _Constant()
-        role = "gain" if affine else "factor"
-        return self._add(Step("homogeneous", data, _roles(names, role)))
+            return self._product(call, data)
+        if call.operation == "div" and not self._read(call.argument(0))[0]:
+            return None
+        affine = self._behind_norm(data[0], call)
+        kind: OperationKind = "homogeneous"
+        role: OtherRole = "gain" if affine else "factor"
+        if is_sum:
+            kind = "view" if 0 in call.node.args else "pointwise"
+            role = "shift" if affine else "offset"
+        return Step(kind, data, self._roles(call.node.args, role))
 
-    def _behind_norm(self, i: int, terms: Sequence[Any]) -> bool:
-        """Return whether a term is a parameter along the dimensions of a norm before step `i`."""
-        step = self.steps[i]
+    def _behind_norm(self, step: Step, call: Call) -> bool:
+        """Return whether a term is a parameter along the dimensions of a norm before `step`."""
         while step.kind == "view" or (step.kind == "homogeneous" and "gain" in step.roles.values()):
-            i = step.reads[0]
-            step = self.steps[i]
-        for term in terms:
+            step = step.reads[0]
+        for term in call.node.all_input_nodes:
             value = self.values.get(term)
             if isinstance(value, _Constant) and value.weight is not None:
                 shape = enumerate(reversed(_shape(term)))
                 dims = {dim for dim, size in shape if size > 1}
-                return bool(dims) and dims <= self.norms.get(i, set())
+                return bool(dims) and dims <= step.dims
         return False
 
-    def _join(self, call: Call, data: list[int], names: frozenset[str]) -> _Value:
+    def _join(self, call: Call, data: list[Step]) -> Step | None:
         parts = call.argument(0)
         shape = _shape(call.node)
         dim = call.argument(1, 0) % len(shape)
         stacked = call.operation == "stack"
         shares = [1] * len(data)
         if not stacked:
-            shares = [_shape(part)[dim] for part in parts if isinstance(self.values.get(part), int)]
-        alike = not stacked and len(data) == len(parts) and dim == min(len(shape) - 1, 1)
-        step = Step("join", data, _roles(names, "other"), shares=shares, channelwise=alike)
-        joined = self._add(step)
-        self.joins[joined] = (len(shape), dim, shape[dim])
-        if stacked:
-            self.stacks.add(joined)
-        return joined
+            shares = [_shape(part)[dim] for part in parts if self._read(part)[0]]
+        return Step(
+            "join",
+            data,
+            join=Join(rank=len(shape), dim=dim, size=shape[dim], stacked=stacked),
+            shares=shares,
+            channelwise=not stacked and len(data) == len(parts) and dim == min(len(shape) - 1, 1),
+        )
 
-    def _total(self, call: Call, data: list[int]) -> _Value:
+    def _total(self, call: Call, data: list[Step], stack: Join) -> Step | None:
         """Read the sum or mean of a stack; over the stack's dimension, it adds the parts."""
-        rank, dim, size = self.joins[data[0]]
-        dims = {given % rank for given in call.argument(1) or range(rank)}
-        if dim not in dims:
-            return self._add(Step("homogeneous", data))
-        parts = self.steps[data[0]].reads
-        if len(parts) != size:  # some parts are constants
-            return self._opaque(call, data, frozenset())
+        dims = {given % stack.rank for given in call.argument(1) or range(stack.rank)}
+        if stack.dim not in dims:
+            return Step("homogeneous", data)
+        parts = data[0].reads
+        if len(parts) != stack.size:  # some parts are constants
+            return None
         total = self._add(Step("sum", parts))
         plain = call.operation == "sum" and len(dims) == 1
-        return self._add(Step("view" if plain else "homogeneous", [total]))
+        return Step("view" if plain else "homogeneous", [total])
 
-    def _takes_part(self, call: Call, i: int) -> bool:
-        """Return whether a call takes a part of a concatenation, or combines parts of a stack."""
-        while self.steps[i].kind in UNARY:
-            (i,) = self.steps[i].reads
-        combines = i in self.stacks and call.operation in ops.STATISTICS.keys() | {"max"}
-        takes = i in self.joins and call.operation in ops.PARTS | {"glu"}
-        if not takes and not combines:
-            return False
-        rank, dim, size = self.joins[i]
-        shape = _shape(call.node)
-        return len(shape) != rank or shape[dim] != size
-
-    def _norm(self, call: Call, data: list[int], names: frozenset[str]) -> _Value:
+    def _norm(self, call: Call, data: list[Step]) -> Step | None:
         if len(data) > 1:
-            return self._opaque(call, data, names)
+            return None
         gain = ops.NORMS[call.operation]
-        roles = _roles(self._parameters(call.argument(gain)), "gain")
-        roles |= _roles(self._parameters(call.argument(gain + 1)), "shift")
+        roles = self._roles(call.argument(gain), "gain")
+        roles |= self._roles(call.argument(gain + 1), "shift")
         channelwise = call.operation in ops.CHANNELWISE
-        kind: OperationKind = "norm" if not channelwise or call.argument(5) else "pointwise"
-        return self._add(Step(kind, data, roles, channelwise=channelwise))
+        if channelwise and not call.argument(5):  # with fixed statistics
+            return Step("pointwise", data, roles)
+        return Step("norm", data, roles, channelwise=channelwise)
 
     def _entry(self, call: Call) -> str | None:
         """Return the key in `opaque` for a call, or None."""
-        if self.opaque != "error":
-            for key in (call.node.name, call.module, call.operation):
-                if key in self.opaque:
-                    return key
+        for key in (call.node.name, call.module, call.operation):
+            if key in self.opaque:
+                return key
         return None
 
-    def _opaque(self, call: Call, data: list[int], names: frozenset[str]) -> _Value:
-        other = _roles(names, "other")
+    def _opaque(self, call: Call, data: list[Step]) -> Step:
         key = self._entry(call)
-        if self.opaque == "error" or key is None:
+        if key is None:
             shown: list[Polynomial] = [(1,)] * len(data)
             meaning = "for one path without a layer"
             if len(data) == 2 and call.operation in ops.PRODUCTS | ops.CONTRACTIONS:
@@ -346,9 +298,10 @@ class StepReader:
             )
             if call.operation == "detach":  # passes no gradient
                 data = []
-            return self._add(Step("unknown", data, other, problem=problem))
+            return Step("unknown", data, problem=problem)
         given = self.opaque[key]
-        if len(given) != len(data) or any(not 0 <= n < 100 for paths in given for n in paths):
+        counts = itertools.chain(*given)
+        if len(given) != len(data) or not all(0 <= count < 100 for count in counts):
             rule = f"must give {len(data)} polynomials of counts below 100 for {call.title}"
             raise UntraceableError(f"opaque[{key!r}] {rule}, got {given}")
         reads = []
@@ -360,7 +313,7 @@ class StepReader:
                 through.append(tuple(paths))
             else:
                 gates.append(read)
-        return self._add(Step("opaque", reads, other, paths=through, gates=gates))
+        return Step("opaque", reads, gates=gates, paths=through)
 
     def _rename(self, call: Call, later: set[fx.Node]) -> None:
         """Give the new value to every node that is the same tensor as the written tensor."""
@@ -378,8 +331,26 @@ class StepReader:
                 )
 
 
-def _roles(names: frozenset[str], role: OtherRole) -> dict[str, OtherRole]:
-    return dict.fromkeys(names, role)
+def _named(steps: Iterable[Step]) -> set[str]:
+    """Return the parameters that have a role in any of the steps."""
+    names = set[str]()
+    for step in steps:
+        names.update(step.roles)
+        if step.weight:
+            names.add(step.weight.name)
+    return names
+
+
+def _takes_part(call: Call, step: Step) -> bool:
+    """Return whether a call takes a part of a concatenation, or combines parts of a stack."""
+    join = step.root.join
+    if join is None:
+        return False
+    combines = join.stacked and (call.operation in ops.STATISTICS or call.operation == "max")
+    if not combines and call.operation not in ops.PARTS | {"glu"}:
+        return False
+    shape = _shape(call.node)
+    return len(shape) != join.rank or shape[join.dim] != join.size
 
 
 def _place(node: fx.Node) -> tuple[Any, Any]:

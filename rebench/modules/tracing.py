@@ -20,7 +20,7 @@ from torch.utils import _pytree as pytree
 
 from rebench.errors import InputError
 
-__all__ = ["Call", "Program", "TracerName", "UntraceableError", "trace", "written_out"]
+__all__ = ["Call", "Program", "TracerName", "UntraceableError", "trace"]
 
 TracerName: TypeAlias = Literal["export", "fx"]
 
@@ -29,33 +29,28 @@ class UntraceableError(InputError):
     """Graph that cannot be read, or a node with unknown paths."""
 
 
-@dataclass(frozen=True, slots=True)
 class Call:
-    """One operation on nodes of the trace and plain values."""
+    """One operation on nodes of the trace and plain values.
 
-    node: fx.Node
+    Attributes:
+        node: the node of the trace.
+        operation: name in ATen without the underscore of in-place forms: ``add`` for ``add_``.
+        in_place: whether the call writes its result into an argument.
+        module: path of the innermost module that makes the call, if the tracer records it.
+    """
 
-    @property
-    def operation(self) -> str:
-        """Name in ATen without the underscore of in-place forms: ``add`` for ``add_``."""
-        if not self._schema:
-            return str(getattr(self.node.target, "__name__", ""))
-        name = str(self._schema.name).split("::")[-1]
-        return name.removesuffix("_") if self.in_place else name
-
-    @property
-    def in_place(self) -> bool:
-        """Whether the call writes its result into an argument."""
-        return bool(self._schema and self._schema.is_mutable)
-
-    @property
-    def module(self) -> str:
-        """Path of the innermost module that makes the call, if the tracer records it."""
-        stack = self.node.meta.get("nn_module_stack")
-        if not stack:
-            return ""
-        path = list(stack.values())[-1][0]
-        return str(path)
+    def __init__(self, node: fx.Node) -> None:
+        self.node = node
+        schema = getattr(node.target, "_schema", None)
+        self.in_place: bool = schema is not None and schema.is_mutable
+        self.operation = str(getattr(node.target, "__name__", ""))
+        if schema is not None:
+            self.operation = schema.name.split("::")[-1]
+        if self.in_place:
+            self.operation = self.operation.removesuffix("_")
+        self.module = ""
+        for path, _ in node.meta.get("nn_module_stack", {}).values():
+            self.module = str(path)
 
     @property
     def title(self) -> str:
@@ -63,34 +58,11 @@ class Call:
         where = f" in module {self.module!r}" if self.module else ""
         return f"node {self.node.name!r} ({self.operation}){where}"
 
-    @property
-    def _schema(self) -> Any:
-        return getattr(self.node.target, "_schema", None)
-
     def argument(self, position: int | None, default: Any = None) -> Any:
         """Return an argument by position; keyword-only arguments have no position."""
         if position is None or position >= len(self.node.args):
             return default
         return self.node.args[position]
-
-
-def written_out(call: Call) -> list[Call]:
-    """Return a call of `addcmul` as products and a sum; the sum keeps its node."""
-    total, aten = call.node, torch.ops.aten
-    first, one, two = (call.argument(place) for place in range(3))
-    scale = total.kwargs.get("value", 1)
-    with total.graph.inserting_before(total):
-        product = total.graph.create_node(
-            "call_function", aten.mul.Tensor, (one, two), name=f"{total.name}_product"
-        )
-        product.meta.update(total.meta, val=aten.mul(one.meta["val"], two.meta["val"]))
-        calls = [Call(product)]
-        if scale != 1:
-            product = total.graph.call_function(aten.mul.Tensor, (product, scale))
-            product.meta.update(calls[0].node.meta)
-            calls.append(Call(product))
-    total.target, total.args, total.kwargs = aten.add.Tensor, (first, product), {}
-    return [*calls, Call(total)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,40 +82,27 @@ def trace(
     """Trace `model` on `inputs` with the first tracer that works."""
     reasons = []
     for tracer in tracers:
+        read = _exported if tracer == "export" else _dispatched
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
-                read = _exported if tracer == "export" else _dispatched
-                nodes, given, parameters = read(copy.deepcopy(model).train(), inputs)
+                return read(copy.deepcopy(model).train(), inputs)
             # A user's forward method can raise any exception in a tracer.
             except Exception as error:  # noqa: BLE001 - the message below lists all reasons
                 line = (str(error).strip() or "no message").splitlines()[0]
                 reasons.append(f"torch.{tracer}: {type(error).__name__}: {line[:200]}")
-                continue
-        return Program(
-            tracer=tracer,
-            inputs=given,
-            outputs=nodes[-1].all_input_nodes,
-            parameters=parameters,
-            calls=[Call(node) for node in nodes if node.op == "call_function"],
-        )
     raise UntraceableError(
         f"the graph of {type(model).__name__} cannot be read; {'; '.join(reasons)}"
     )
 
 
-# All nodes of a trace, its input nodes, and its parameter nodes with their names.
-_Trace: TypeAlias = tuple[list[fx.Node], list[fx.Node], dict[fx.Node, str]]
-
-
-def _exported(model: nn.Module, inputs: tuple[Any, ...]) -> _Trace:
+def _exported(model: nn.Module, inputs: tuple[Any, ...]) -> Program:
     exported = torch.export.export(model, inputs, strict=False)
     signature = exported.graph_signature
-    nodes = list(exported.graph.nodes)
     first = {id(value): name for name, value in model.named_parameters()}
     given = []
     parameters = {}
-    for node in nodes:
+    for node in exported.graph.nodes:
         if isinstance(node.target, HigherOrderOperator):  # for example `torch.autocast`
             raise UntraceableError(f"node {node.name!r} ({node.target}) contains another program")
         if node.name in signature.user_inputs:
@@ -151,10 +110,10 @@ def _exported(model: nn.Module, inputs: tuple[Any, ...]) -> _Trace:
         if node.name in signature.inputs_to_parameters:
             name = signature.inputs_to_parameters[node.name]
             parameters[node] = first[id(model.get_parameter(name))]  # tied weights have one name
-    return nodes, given, parameters
+    return _program("export", exported.graph, given, parameters)
 
 
-def _dispatched(model: nn.Module, inputs: tuple[Any, ...]) -> _Trace:
+def _dispatched(model: nn.Module, inputs: tuple[Any, ...]) -> Program:
     parameters = {name: value.detach() for name, value in model.named_parameters()}
     own = parameters | dict(model.named_buffers())
 
@@ -164,8 +123,48 @@ def _dispatched(model: nn.Module, inputs: tuple[Any, ...]) -> _Trace:
         return [leaf for leaf in pytree.tree_leaves(output) if isinstance(leaf, torch.Tensor)]
 
     traced = make_fx(run, tracing_mode="fake", pre_dispatch=True, _allow_non_fake_inputs=True)
-    nodes = list(traced(list(own.values()), inputs).graph.nodes)
-    if any(node.name == "_set_grad_enabled" for node in nodes):
-        raise UntraceableError("gradients are switched off in a part of the network")
-    given = [node for node in nodes if node.op == "placeholder"]
-    return nodes, given[len(own) :], dict(zip(given, parameters, strict=False))
+    graph = traced(list(own.values()), inputs).graph
+    given = []
+    for node in graph.nodes:
+        if node.name == "_set_grad_enabled":
+            raise UntraceableError("gradients are switched off in a part of the network")
+        if node.op == "placeholder":
+            given.append(node)
+    named = dict(zip(given, parameters, strict=False))
+    return _program("fx", graph, given[len(own) :], named)
+
+
+def _program(
+    tracer: TracerName, graph: fx.Graph, given: list[fx.Node], parameters: dict[fx.Node, str]
+) -> Program:
+    calls = []
+    for node in list(graph.nodes):  # products are inserted
+        if node.op == "call_function":
+            call = Call(node)
+            if call.operation == "addcmul" and not call.in_place:
+                calls += _written_out(node)
+            else:
+                calls.append(call)
+    outputs = graph.output_node().all_input_nodes
+    return Program(tracer=tracer, inputs=given, outputs=outputs, parameters=parameters, calls=calls)
+
+
+def _written_out(total: fx.Node) -> list[Call]:
+    """Turn a node of `addcmul` into a sum; return the calls of its products and the sum."""
+    aten = torch.ops.aten
+    arguments: Any = total.args
+    first, one, two = arguments
+    scale = total.kwargs.get("value", 1)
+    with total.graph.inserting_before(total):
+        name = f"{total.name}_product"
+        product = total.graph.create_node("call_function", aten.mul.Tensor, (one, two), name=name)
+        product.meta.update(total.meta, val=aten.mul(one.meta["val"], two.meta["val"]))
+        calls = [Call(product)]
+        if scale != 1:
+            scaled = total.graph.call_function(aten.mul.Tensor, (product, scale))
+            scaled.meta.update(product.meta)
+            calls.append(Call(scaled))
+    total.target = aten.add.Tensor
+    total.args = (first, calls[-1].node)
+    total.kwargs = {}
+    return [*calls, Call(total)]
