@@ -170,7 +170,7 @@ class Trial(Plain):
 
     def varied(
         self,
-        cells: Iterable[Any],
+        cells: Iterable[object],
         datasets: Iterable[str],
         recipes: Iterable[RecipeSpec],
         seeds: Iterable[int],
