@@ -33,8 +33,8 @@ class Choices:
             `train`; if None, the first of these that the run has.
         epochs: number of epochs of the trials; if None, the longest training of each recipe.
         top_percent: the values of K, each above 0 and at most 100.
-        by: name of a third table that selects the top K %; if None, the baseline of each
-            comparison selects them.
+        by: name of a third table that selects the top K %; if None, one seed of the baseline
+            selects them, see `compare`.
         draws: bootstrap draws, and permutations for the p-values: at least 19, or 0 for no
             bootstrap.
         seed: seed of all random draws: equal seeds give equal reports.

@@ -62,8 +62,9 @@ def compare(
             `train`; if None, the first of these that both tables have, preferably with runs.
         epochs: number of epochs; if None, the longest training of each table.
         top_percent: the values of K, each above 0 and at most 100.
-        by: third table that selects the top K %, with noise that is independent of both; if None,
-            `before` selects them.
+        by: third table that selects the top K %, with noise that is independent of both. If None,
+            one seed of `before` selects them and the other seeds are measured, averaged over the
+            selecting seeds. With fewer than three seeds of `before`, its measured runs select them.
         draws: bootstrap draws, and permutations for the p-values: 19 to 100,000, or 0 for no
             bootstrap. Large tables get fewer bootstrap draws, but at least 100.
         seed: seed of all random draws: equal seeds give equal results.

@@ -23,6 +23,7 @@ __all__ = [
     "MIN_CELLS",
     "Floats",
     "Ints",
+    "chosen_curves",
     "dense_codes",
     "refuse_small_top",
     "resampled_curves",
@@ -76,6 +77,37 @@ def resampled_curves(
         first, second = dense_codes(np.stack(pair)).astype(np.int32)
         curves.append(_known_taus(*top_tau(first[sample], second[sample], sizes)))
     return curves
+
+
+def chosen_curves(
+    pairs: Sequence[tuple[Floats, Floats]],
+    sample: Ints,
+    top_percent: Sequence[float],
+    chooser: Floats,
+) -> list[tuple[Floats, Ints]]:
+    """Return `resampled_curves`, but `chooser` [n] selects the top K % of each sample."""
+    sizes = top_sizes(sample.shape[1], top_percent)
+    by = dense_codes(chooser[None])[0].astype(np.int32)
+    codes = [dense_codes(np.stack(pair)).astype(np.int32) for pair in pairs]
+    tau = np.empty((len(codes), len(sample), len(sizes)))
+    taken = np.empty(tau.shape[1:], dtype=np.int64)
+    step = max(1, _CHUNK // sample.shape[1])
+    for start in range(0, len(sample), step):
+        draws = slice(start, start + step)
+        chosen_by = by[sample[draws]]
+        order = np.argsort(-chosen_by, axis=1, kind="stable")
+        rows = np.take_along_axis(sample[draws], order, axis=1)
+        ends = _run_ends(np.take_along_axis(chosen_by, order, axis=1))
+        for column, size in enumerate(sizes):
+            own = ends[:, [size - 1]] + 1
+            taken[draws, column] = own[:, 0]
+            best = rows[:, : own.max()]
+            inside = np.arange(best.shape[1]) < own
+            for number, (first, second) in enumerate(codes):
+                # Cells that are not selected are last, and do not count.
+                kept = np.where(inside, first[best] + 1, 0)
+                tau[number, draws, column] = _top_tau(kept, second[best], own)[0][:, 0]
+    return [_known_taus(each, taken) for each in tau]
 
 
 def _known_taus(tau: Floats, taken: Ints) -> tuple[Floats, Ints]:
@@ -138,8 +170,8 @@ def top_tau(first: Ints, second: Ints, sizes: Sequence[int]) -> tuple[Floats, In
         Two arrays [draws, sizes]; tau is NaN where one column is constant.
     """
     draws, n = first.shape
-    wanted = np.asarray(sizes, dtype=np.int64)
-    tau = np.empty((draws, len(wanted)))
+    wanted = np.asarray(sizes, dtype=np.int64)[None]
+    tau = np.empty((draws, wanted.shape[1]))
     taken = np.empty(tau.shape, dtype=np.int64)
     step = max(1, _CHUNK // n)
     for start in range(0, draws, step):
@@ -155,6 +187,7 @@ def top_mask(means: Floats, percent: float) -> NDArray[np.bool_]:
 
 
 def _top_tau(first: Ints, second: Ints, sizes: Ints) -> tuple[Floats, Ints]:
+    """Return `top_tau`, for sizes [draws, sizes] or [1, sizes]."""
     draws, n = first.shape
     small = _shortest(max(n, first.max(), second.max() + 1))
     # Rows must be contiguous, because `places` are places in flat arrays.
@@ -181,7 +214,7 @@ def _top_tau(first: Ints, second: Ints, sizes: Ints) -> tuple[Floats, Ints]:
     # score is 2 for each concordant pair and 1 for each tied pair.
     score = 2 * _smaller_before(sequence, places) - tied_a + tied_b + tied_both
 
-    last = _run_ends(a_codes)[:, np.clip(sizes, 1, n) - 1]
+    last = np.take_along_axis(_run_ends(a_codes), np.clip(sizes, 1, n) - 1, axis=1)
     up_to = []
     wide = np.promote_types(small, np.int32)  # the sums are below the square of n
     for summed in (score, tied_a, tied_b):

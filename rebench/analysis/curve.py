@@ -16,14 +16,13 @@ from rebench.analysis.doubts import doubts_of
 from rebench.analysis.exchange import exchange_p_values
 from rebench.analysis.left_out import without_gaps, without_outliers
 from rebench.analysis.p_values import bootstrap_p_values
-from rebench.analysis.paired import Paired
+from rebench.analysis.paired import Chooser, Paired, selected_and_measured
 from rebench.analysis.ranking import (
     MOST_FOR_P_VALUES,
     agreement_frame,
     between_seeds,
     resampled_agreement,
     seed_jackknife,
-    top_masks,
 )
 from rebench.analysis.replicates import shared_seed_bias, with_replicates
 from rebench.analysis.seed_noise import Rng, SeedNoise, pooled_sd
@@ -67,6 +66,8 @@ def rank_curve(
     most = {"most": MOST_FOR_P_VALUES} if replicated else {}
     agreed, classes = resampled_agreement(cells, top_percent, draws=draws, rng=rng, **most)
     curve = agreement_frame(agreed, classes, top_percent)
+    if not cells.choosers and min(top_percent) < 100:
+        notes.append(selected_and_measured(cells.before.name))
     notes += told
     if np.isnan(agreed.seed_tau[0]).all():
         return curve.assign(drop_error=np.nan, p_value=np.nan, p_family=np.nan), notes
@@ -154,7 +155,7 @@ def _excess(paired: Paired, top_percent: Sequence[float], rng: np.random.Generat
     if len(rows) > _MODELLED:
         rows = rng.choice(rows, _MODELLED, replace=False)
     draws = int(np.clip(10 * _MODELLED // len(rows), 10, 100))
-    tables = []
+    tables, models = [], []
     for runs in (paired.before.centred, paired.after.centred):
         counts = np.isfinite(runs).sum(axis=1)
         noise = SeedNoise.of(means_of(runs)[rows], counts[rows], pooled_sd(runs)[rows])
@@ -162,15 +163,25 @@ def _excess(paired: Paired, top_percent: Sequence[float], rng: np.random.Generat
         run_sd = noise.run_sd[np.argsort(noise.means, kind="stable")][:, None]
         drawn = true + run_sd * rng.standard_normal((draws, len(rows), 2))
         tables.append(drawn.reshape(-1, 2))
+        models.append((true[:, 0], run_sd[:, 0]))
     sample = np.arange(len(tables[0])).reshape(draws, -1)
-    parts = [(sample, list(top_percent))]
+    choosers = []
     if paired.third is not None:  # the third table selects the same cells in every draw
         ranked = rows[np.argsort(means_of(paired.before.centred)[rows], kind="stable")]
-        masks = [own[ranked] for own in top_masks(paired.third, top_percent)]
-        parts = [(sample[:, own], [100.0]) for own in masks if own.any()]
+        choosers = [Chooser(np.tile(paired.third[ranked], draws))]
+    elif paired.choosers and min(top_percent) < 100:  # another run of the baseline selects
+        true, run_sd = models[0]
+        chosen = true + run_sd * rng.standard_normal((draws, len(rows)))
+        choosers = [Chooser(chosen.reshape(-1))]
     first, second = tables
-    less = [
-        between_seeds(first, second, own, top, seeds=((0, 1), (2, 3))).drop for own, top in parts
-    ]
-    found = np.nan_to_num(np.concatenate(less, axis=1).mean(axis=0))
+    agreed = between_seeds(
+        first,
+        second,
+        sample,
+        top_percent,
+        seeds=((0, 1), (2, 3)),
+        choosers=choosers,
+        chosen_draws=draws,
+    )
+    found = np.nan_to_num(agreed.drop.mean(axis=0))
     return np.maximum(found, 0)

@@ -24,13 +24,14 @@ from rebench.analysis.concordance import (
     Floats,
     Ints,
     dense_codes,
+    top_mask,
     top_sizes,
     top_tau,
 )
 from rebench.analysis.p_values import p_values_of
-from rebench.analysis.paired import Paired
-from rebench.analysis.ranking import top_masks
+from rebench.analysis.paired import Chooser, Paired, measured
 from rebench.analysis.seed_noise import Rng
+from rebench.tables.seed_effects import centred, means_of
 
 __all__ = ["Exchange", "exchange_p_values"]
 
@@ -52,28 +53,68 @@ def exchange_p_values(
 
     The null hypothesis: on some common scale, every cell has one true accuracy in both tables. The
     statistic is tau of the means over seeds, which has the most power. The adjustment uses the
-    distribution of the largest drop over all K (Westfall & Young 1993). P-values are NaN for fewer
-    than `MIN_CELLS` cells, and if no table has two seeds of a cell, since noise is then unknown.
+    distribution of the largest drop over all K (Westfall & Young 1993). If runs of the baseline
+    select the top K %, each of them gives a test without this run, and the p-value is the geometric
+    mean over these tests. P-values are NaN for fewer than `MIN_CELLS` cells, and if no table has
+    two seeds of a cell, since noise is then unknown.
     """
+    percents = np.asarray(top_percent, dtype=np.float64)
+    p_values = np.full((2, len(percents)), np.nan)
+    if not (paired.before.has_seeds or paired.after.has_seeds):
+        return p_values[0], p_values[1]
     rng = np.random.default_rng(rng)
-    sizes = top_sizes(len(paired), top_percent)
-    masks = None if paired.third is None else top_masks(paired.third, top_percent)
-
-    def curves(first: Ints, second: Ints) -> tuple[Floats, Ints]:
-        if masks is None:
-            return top_tau(first, second, sizes)
-        own = [top_tau(first[:, rows], second[:, rows], [rows.sum()]) for rows in masks]
-        return np.hstack([tau for tau, _ in own]), np.hstack([taken for _, taken in own])
-
-    means = (table.centred_means[None] for table in (paired.before, paired.after))
-    observed, taken = curves(*map(dense_codes, means))
-    enough = (taken[0] >= MIN_CELLS) & (paired.before.has_seeds or paired.after.has_seeds)
-    p_value, p_family = np.full((2, len(enough)), np.nan)
+    runs = [paired.before.centred, paired.after.centred]
+    whole = percents >= 100
+    if len(paired.choosers) < 2 or whole.all():
+        third = None if paired.third is None else Chooser(paired.third)
+        tests = [_exchanged(runs, paired.classes, percents, third, draws, rng)]
+    else:
+        tests = []
+        of_all = _exchanged(runs, paired.classes, percents[whole], None, draws, rng)
+        for chooser in paired.choosers:
+            kept = [centred(own) for own in measured(paired.columns, chooser)]
+            classes = paired.repeated.classes
+            chosen = _exchanged(kept, classes, percents[~whole], chooser, draws, rng)
+            both = np.empty((2 + draws, len(percents)))
+            both[:, whole] = of_all
+            both[:, ~whole] = chosen
+            tests.append(both)
+    enough = tests[0][0] >= MIN_CELLS
     if enough.any():
-        exchange = Exchange.build(paired.before.centred, paired.after.centred, paired.classes, rng)
-        dealt = np.concatenate([curves(*tables)[0] for tables in exchange.draw(draws, rng)])
-        p_value[enough], p_family[enough] = p_values_of(observed[0, enough], dealt[:, enough])
-    return p_value, p_family
+        found = [p_values_of(test[1, enough], test[2:, enough]) for test in tests]
+        p_values[:, enough] = np.prod(found, axis=0) ** (1 / len(found))
+    return p_values[0], p_values[1]
+
+
+def _exchanged(
+    runs: Sequence[Floats],
+    classes: Ints,
+    top_percent: Floats,
+    chooser: Chooser | None,
+    draws: int,
+    rng: np.random.Generator,
+) -> Floats:
+    """Return [2 + draws, K]: numbers of cells, tau of the means, and tau after each exchange."""
+    found = np.empty((2 + draws, len(top_percent)))
+    if not len(top_percent):
+        return found
+    n_cells = len(classes)
+    masks = [np.ones(n_cells, dtype=bool)]
+    sizes = top_sizes(n_cells, top_percent.tolist())
+    if chooser is not None:
+        masks = [top_mask(chooser.scores, percent) for percent in top_percent]
+        sizes = [n_cells]
+    first, second = (dense_codes(means_of(own)[None]) for own in runs)
+    dealt = Exchange.build(runs[0], runs[1], classes, rng).draw(draws, rng)
+    at = 1
+    for a, b in itertools.chain([(first, second)], dealt):
+        rows = slice(at, at + len(a))
+        at += len(a)
+        curves = [top_tau(a[:, own], b[:, own], sizes) for own in masks]
+        found[rows] = np.hstack([tau for tau, _ in curves])
+        if rows.start == 1:
+            found[0] = np.hstack([taken[0] for _, taken in curves])
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

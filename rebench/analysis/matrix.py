@@ -87,7 +87,7 @@ def tau_matrix(
 ) -> tuple[pd.DataFrame, tuple[str, ...]]:
     """Compare every two rankings on their common cells, with the agreement between seeds.
 
-    The first ranking of a pair selects the top K %.
+    The first ranking of a pair is the baseline, which selects the top K % (see `compare`).
 
     Each pair is compared with the same random draws as in `compare` with this seed.
 

@@ -59,6 +59,9 @@ def bootstrap_p_values(drop: Floats, excess: Floats) -> tuple[Floats, Floats]:
         chance = np.nan_to_num((drawn - value) / scale, nan=-np.inf)
         draws = 1 + np.isfinite(drawn).sum(axis=0)
         p_values[0, known] = (1 + (chance >= seen).sum(axis=0)) / draws
-        largest = chance.max(axis=1)[:, None]
+        # Some values of K have fewer draws: all K are compared in the draws that they share.
+        last = len(drawn) - np.isfinite(drawn)[::-1].argmax(axis=0)
+        largest = chance[: last.min()].max(axis=1)[:, None]
+        draws = 1 + np.isfinite(drawn[: last.min()]).sum(axis=0)
         p_values[1, known] = (1 + (largest >= seen).sum(axis=0)) / draws
     return p_values[0], p_values[1]

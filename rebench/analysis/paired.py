@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Final
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -26,11 +26,16 @@ from rebench.tables.seed_effects import centred, means_of
 
 __all__ = [
     "Accuracies",
+    "Chooser",
+    "Columns",
     "Paired",
+    "choosers_of",
     "complete",
     "known_runs",
     "labelled",
+    "measured",
     "read_accuracies",
+    "selected_and_measured",
     "usual_split_of",
 ]
 
@@ -42,6 +47,13 @@ _MOST: Final = 0.5
 _MANY: Final = 0.1
 # If more than this share of the cells are the best of a table, the table probably selected them.
 _NEARLY_ALL: Final = 0.9
+# With fewer runs of a cell of the baseline, no run can select cells and two others be measured.
+_FEWEST_TO_CHOOSE: Final = 3
+# Largest number of runs that select cells.
+_MOST_CHOOSERS: Final = 5
+
+Columns: TypeAlias = tuple[Floats, Ints]
+"""Runs and their seeds, both [cells, runs]."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -119,6 +131,15 @@ class Accuracies:
         """Return the accuracies of some of the cells."""
         failed = None if self.diverged is None else self.diverged[rows]
         return replace(self, cells=self.cells[rows], runs=self.runs[rows], diverged=failed)
+
+
+class Chooser(NamedTuple):
+    """Ranking that selects the top K %, and the runs that are then not measured."""
+
+    scores: Floats
+    """[cells] accuracies; the highest are the best."""
+    left_out: tuple[Sequence[int], Sequence[int]] = ((), ())
+    """Columns of both tables that are not measured."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -267,6 +288,16 @@ class Paired:
             found.append((runs[:, :kept], seeds[:, :kept]))
         return found
 
+    @cached_property
+    def choosers(self) -> list[Chooser]:
+        """Return the rankings of the cells in `repeated` that select the top K %.
+
+        The list is empty if the baseline must select: its runs are then selected and measured.
+        """
+        if self.repeated.third is not None:
+            return [Chooser(self.repeated.third)]
+        return choosers_of(*self.columns)
+
     @property
     def mostly_single(self) -> bool:
         """Return whether less than half of the cells have the runs that `repeated` requires."""
@@ -301,6 +332,43 @@ class Paired:
             for table, (_, columns) in zip((taken.before, taken.after), kept, strict=True)
         )
         return replace(taken, before=before, after=after)
+
+
+def choosers_of(baseline: Columns, other: Columns) -> list[Chooser]:
+    """Return the runs of the baseline as rankings that select the top K %, if it has three.
+
+    Each leaves out the column of this run, and the column of the other table with the same seed if
+    two columns remain there. A cell without this run is ranked by its first run.
+    """
+    runs, seeds = baseline
+    if runs.shape[1] < _FEWEST_TO_CHOOSE:
+        return []
+    found = []
+    count = min(runs.shape[1], _MOST_CHOOSERS)
+    for column in np.linspace(0, runs.shape[1] - 1, count).astype(int).tolist():
+        values = np.where(np.isfinite(runs[:, column]), runs[:, column], runs[:, 0])
+        alike = (other[1] == seeds[:, [column]]).mean(axis=0) > _MOST
+        its = np.flatnonzero(alike).tolist()
+        if len(alike) - len(its) < 2:
+            its = []
+        found.append(Chooser(values, ([column], its)))
+    return found
+
+
+def measured(columns: Sequence[Columns], chooser: Chooser) -> list[Floats]:
+    """Return the runs [cells, runs] of both tables that are measured with a chooser."""
+    return [
+        np.delete(runs, left_out, axis=1)
+        for (runs, _), left_out in zip(columns, chooser.left_out, strict=True)
+    ]
+
+
+def selected_and_measured(name: str) -> str:
+    """Return the note on a baseline whose measured runs select the top K %."""
+    return (
+        f"the runs of {name} select the K % best cells and are measured, too: for small K, tau, "
+        f"seed tau and `drop` are too small; give three seeds of {name}, or a third table (--by)"
+    )
 
 
 def complete(runs: Floats) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:

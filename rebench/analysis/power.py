@@ -68,10 +68,21 @@ def power(
         return tables
 
     sample = np.arange(math.prod(_CALIBRATED)).reshape(_CALIBRATED)
-    calibrated = simulated(sample.size, 2)
+    # Below K = 100, a third seed selects the cells.
+    calibrated = simulated(sample.size, 2 if top_percent == 100 else 3)
 
     def agreement(change: float) -> TauSamples:
-        return between_seeds(*calibrated(change), sample, [top_percent])
+        paired = Paired.of_values(*calibrated(change))
+        (first, mine), (second, its) = paired.columns
+        return between_seeds(
+            first,
+            second,
+            sample,
+            [top_percent],
+            seeds=(mine, its),
+            choosers=paired.choosers,
+            chosen_draws=len(sample),
+        )
 
     low, high = 0.0, 1.0
     most = float(agreement(high).drop.mean())

@@ -118,7 +118,9 @@ def summary(rerankings: Sequence[Reranking]) -> str:
 def legend(rerankings: Sequence[Reranking]) -> str:
     """Explain K and p of a table of comparisons, and name the values of K without tau."""
     several = rerankings[0].comparisons
-    said = f"K: the top K % of the cells by {rerankings[0].chooser}. "
+    one = rerankings[0]
+    others = "; its other seeds are measured" if one.by_one_seed else ""
+    said = f"K: the top K % of the cells by {one.chooser}{others}. "
     said += f"p: adjusted for all K{f' and {several} comparisons (Holm)' * (several > 1)}."
     if any(one.contrast != "recipe" for one in rerankings):
         said += " The code that trained the networks differs, too."
@@ -148,13 +150,14 @@ def caption_of(rerankings: Sequence[Reranking]) -> str:
     adjusted = ", adjusted for all $K$"
     if one.comparisons > 1:
         adjusted += f" and for {one.comparisons} comparisons (Holm)"
+    others = " (the other seeds are measured)" if one.by_one_seed else ""
     test = "permutation test that exchanges the runs of each cell"
     if any(has_replicates(each.paired) for each in rerankings):
         test = "bootstrap test; one run of an equal cell serves as a second run"
     return (
         _escaped(plain)
         + r"$\tau$: Kendall's $\tau_b$ between runs under the two recipes with different seeds, "
-        rf"among the top $K$\,\% of cells by {_escaped(one.chooser)}. "
+        rf"among the top $K$\,\% of cells by {_escaped(one.chooser)}{others}. "
         r"Seed $\tau$: $\tau$ between runs under the same recipe with different seeds (geometric "
         r"mean of both recipes). Drop: seed $\tau$ minus $\tau$, with its 95\,\% bootstrap "
         r"interval over cells. Corrected $\tau$: $\tau$ divided by seed $\tau$ (Spearman, 1904). "

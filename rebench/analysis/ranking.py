@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -25,15 +24,16 @@ from rebench.analysis.concordance import (
     MIN_CELLS,
     Floats,
     Ints,
+    chosen_curves,
     resampled_curves,
     tau_curves,
     top_mask,
     top_sizes,
 )
-from rebench.analysis.paired import Paired
+from rebench.analysis.paired import Chooser, Columns, Paired, choosers_of, measured
 from rebench.analysis.seed_noise import Rng
 from rebench.intervals import student_reach
-from rebench.tables.seed_effects import TIE_WIDTH
+from rebench.tables.seed_effects import TIE_WIDTH, means_of
 
 __all__ = [
     "MOST_FOR_P_VALUES",
@@ -48,7 +48,6 @@ __all__ = [
     "resampled_agreement",
     "seed_agreement",
     "seed_jackknife",
-    "top_masks",
     "with_interval",
 ]
 
@@ -93,8 +92,12 @@ def between_seeds(
     top_percent: Sequence[float],
     *,
     seeds: tuple[Sequence[int] | Ints, Sequence[int] | Ints] | None = None,
+    choosers: Sequence[Chooser] = (),
+    chosen_draws: int = _FEWEST_DRAWS,
 ) -> TauSamples:
     """Return tau and seed tau of two tables in samples of their cells.
+
+    Below K = 100, the values are means over the choosers.
 
     Args:
         before: [cells, seeds] accuracies; NaN where a cell has fewer runs.
@@ -104,24 +107,92 @@ def between_seeds(
         top_percent: the values of K.
         seeds: the seeds of both tables, [seeds] or [cells, seeds]; if None, the numbers of the
             columns.
+        choosers: rankings that select the top K %; if empty, the first column of each pair selects.
+        chosen_draws: number of samples, after the first, in which the choosers select. The values
+            of further samples are NaN.
     """
     given = seeds or (range(before.shape[1]), range(after.shape[1]))
     names = [np.broadcast_to(own, x.shape) for own, x in zip(given, (before, after), strict=True)]
+    tables = ((before, names[0]), (after, names[1]))
+    return _averaged(tables, sample, top_percent, choosers, chosen_draws)
 
-    def curves(first: int, second: int) -> list[tuple[Floats, Ints]]:
-        runs, own = (before, after), names
-        pairs = _run_pairs(runs[first], runs[second], own[first], own[second], first == second)
-        return resampled_curves([(x, y) for _, x, y in pairs], sample, top_percent)
 
-    crossed = curves(0, 1)
-    tau: Floats = np.mean([tau for tau, _ in crossed], axis=0)
-    own = [np.array([tau for tau, _ in curves(side, side)]) for side in (0, 1)]
-    known = [taus for taus in own if len(taus)]
-    seed_tau: Floats = np.full(tau.shape, np.nan)
+def _averaged(
+    tables: Sequence[tuple[Floats, Ints]],
+    sample: Ints,
+    top_percent: Sequence[float],
+    choosers: Sequence[Chooser],
+    chosen_draws: int,
+) -> TauSamples:
+    """Return `between_seeds` of runs and seeds [cells, seeds] of two tables, or of one table."""
+    if not choosers:
+        return _agreement(tables, sample, top_percent)
+    whole = np.asarray(top_percent) >= 100
+    tau, seed_tau = np.full((2, len(sample), len(whole)), np.nan)
+    n_cells = np.zeros(len(whole), dtype=np.int64)
+    if whole.any():
+        tau[:, whole], seed_tau[:, whole], n_cells[whole] = _agreement(tables, sample, [100.0])
+    if not whole.all():
+        some = sample[: 1 + chosen_draws]
+        smaller = [percent for percent in top_percent if percent < 100]
+        parts = [_agreement(tables, some, smaller, chooser) for chooser in choosers]
+        tau[: len(some), ~whole] = np.mean([part.tau for part in parts], axis=0)
+        seed_tau[: len(some), ~whole] = np.mean([part.seed_tau for part in parts], axis=0)
+        n_cells[~whole] = np.min([part.n_cells for part in parts], axis=0)
+    return TauSamples(tau, seed_tau, n_cells)
+
+
+def _agreement(
+    tables: Sequence[tuple[Floats, Ints]],
+    sample: Ints,
+    top_percent: Sequence[float],
+    chooser: Chooser | None = None,
+) -> TauSamples:
+    """Return `_averaged` with one chooser, or with none. Tau of one table is NaN."""
+    tau, seed_tau = np.full((2, len(sample), len(top_percent)), np.nan)
+    n_cells = np.array(top_sizes(sample.shape[1], top_percent))
+    known = []
+    for side in range(len(tables)):
+        own = _curves(tables, (side, side), sample, top_percent, chooser)
+        if own:
+            known.append(np.array([tau for tau, _ in own]))
+            n_cells = own[0][1][0]
     if known:
-        alike = len(known) == 1 or np.array_equal(names[0], names[1])
+        alike = len(known) == 1 or np.array_equal(tables[0][1], tables[1][1])
         seed_tau = _seed_tau(known[0], known[-1], alike=alike)
-    return TauSamples(tau, seed_tau, crossed[0][1][0])
+    if len(tables) == 2:
+        crossed = _curves(tables, (0, 1), sample, top_percent, chooser)
+        tau = np.mean([tau for tau, _ in crossed], axis=0)
+        n_cells = crossed[0][1][0]
+    return TauSamples(tau, seed_tau, n_cells)
+
+
+def _curves(
+    tables: Sequence[tuple[Floats, Ints]],
+    sides: tuple[int, int],
+    sample: Ints,
+    top_percent: Sequence[float],
+    chooser: Chooser | None,
+) -> list[tuple[Floats, Ints]]:
+    """Return tau and numbers of cells, [samples, K], for each pair of columns of two tables."""
+    a, b = sides
+    (first, mine), (second, its) = tables[a], tables[b]
+    left_out = ((), ()) if chooser is None else (chooser.left_out[a], chooser.left_out[b])
+    pairs = _run_pairs(first, second, mine, its, same=a == b, left_out=left_out)
+    runs = [(x, y) for _, x, y in pairs]
+    return _best_curves(runs, sample, top_percent, chooser)
+
+
+def _best_curves(
+    runs: Sequence[tuple[Floats, Floats]],
+    sample: Ints,
+    top_percent: Sequence[float],
+    chooser: Chooser | None,
+) -> list[tuple[Floats, Ints]]:
+    """Return tau among the best cells of a chooser, or of the first column of each pair."""
+    if chooser is None:
+        return resampled_curves(runs, sample, top_percent)
+    return chosen_curves(runs, sample, top_percent, chooser.scores)
 
 
 def _seed_tau(first: Floats, second: Floats, *, alike: bool) -> Floats:
@@ -140,7 +211,12 @@ def _seed_tau(first: Floats, second: Floats, *, alike: bool) -> Floats:
 
 
 def _run_pairs(
-    first: Floats, second: Floats, mine: Ints, its: Ints, same: bool
+    first: Floats,
+    second: Floats,
+    mine: Ints,
+    its: Ints,
+    same: bool,
+    left_out: tuple[Sequence[int], Sequence[int]] = ((), ()),
 ) -> Iterator[tuple[tuple[int, int], Floats, Floats]]:
     """Yield pairs of columns and their runs [cells] with different seeds.
 
@@ -149,6 +225,7 @@ def _run_pairs(
 
     Some cells have no run in one of the two columns, or the same seed in both. For such a cell,
     its least used pair of runs is taken instead. `same`: both arguments are the same table.
+    Columns that are `left_out` only serve cells that have no other pair of runs.
     """
     columns = min(first.shape[1], second.shape[1])
     near = max(1, _MOST_PAIRS // columns)
@@ -163,12 +240,14 @@ def _run_pairs(
     fair = np.array([mine[:, i] != its[:, j] for i, j in pairs]) & seen
     share = fair.mean(axis=1)
     often = np.array([_MOST if i == j else _SOME for i, j in pairs])
-    kept = np.flatnonzero((share >= often) & (share > 0))
+    out = np.array([i in left_out[0] or j in left_out[1] for i, j in pairs])
+    kept = np.flatnonzero((share >= often) & (share > 0) & ~out)
     used = np.where(seen, np.where(fair, 0, len(first)), np.inf)
+    used[out] += 2 * len(first)
     used[kept] += fair[kept]
     cells = np.arange(len(first))
     places = np.array(pairs)
-    for pair in kept if len(kept) else [0]:
+    for pair in kept if len(kept) else np.flatnonzero(~out)[:1]:
         taken = np.full(len(first), pair)
         lacking = np.flatnonzero(~fair[pair])
         taken[lacking] = used[:, lacking].argmin(axis=0)
@@ -202,27 +281,26 @@ def resampled_agreement(
     draws: int,
     rng: Rng,
     most: int = _MOST_RESAMPLED,
-) -> tuple[TauSamples, list[int]]:
-    """Return the agreement in all cells and in bootstrap samples, and the number of classes [K].
+) -> tuple[TauSamples, int]:
+    """Return the agreement in all cells and in bootstrap samples, and the number of classes.
 
     `most` limits the number of resampled cells in all draws together.
     """
-    rng = np.random.default_rng(rng)
-    if paired.third is not None:
-        several = []
-        for rows in top_masks(paired.third, top_percent):
-            part = replace(paired.take(rows), third=None)
-            several.append(resampled_agreement(part, (100.0,), draws=draws, rng=rng, most=most))
-        taus = np.full((2, max(len(agreed.tau) for agreed, _ in several), len(several)), np.nan)
-        for column, (agreed, _) in enumerate(several):  # a selection of fewer cells has more draws
-            taus[:, : len(agreed.tau), column] = agreed.tau[:, 0], agreed.seed_tau[:, 0]
-        n_cells = np.concatenate([agreed.n_cells for agreed, _ in several])
-        return TauSamples(taus[0], taus[1], n_cells), [classes[0] for _, classes in several]
     compared = paired.repeated
-    sample = resampled(compared.classes, affordable(draws, len(compared), most), rng)
+    n = len(compared)
+    sample = resampled(compared.classes, affordable(draws, n, most), np.random.default_rng(rng))
+    smaller = sum(percent for percent in top_percent if percent < 100)
     (first, mine), (second, its) = paired.columns
-    agreed = between_seeds(first, second, sample, top_percent, seeds=(mine, its))
-    return agreed, [int(compared.classes.max()) + 1] * len(top_percent)
+    agreed = between_seeds(
+        first,
+        second,
+        sample,
+        top_percent,
+        seeds=(mine, its),
+        choosers=paired.choosers,
+        chosen_draws=affordable(draws, math.ceil(n * max(smaller, 100) / 100), most),
+    )
+    return agreed, int(compared.classes.max()) + 1
 
 
 def affordable(draws: int, n_cells: int, most: int = _MOST_RESAMPLED) -> int:
@@ -233,7 +311,7 @@ def affordable(draws: int, n_cells: int, most: int = _MOST_RESAMPLED) -> int:
 def seed_agreement(
     paired: Paired, top_percent: Sequence[float], *, draws: int, rng: Rng = None
 ) -> pd.DataFrame:
-    """Return seed tau of one table, paired with itself, among the best cells of each run.
+    """Return seed tau of one table, paired with itself.
 
     Returns:
         One row per K: `top_percent`, `n_cells`, and `seed_tau` with `_low` and `_high` (bootstrap
@@ -241,26 +319,21 @@ def seed_agreement(
     """
     own = paired.repeated
     sample = resampled(own.classes, affordable(draws, len(own)), np.random.default_rng(rng))
-    runs, seeds = own.before.side_by_side
-    pairs = _run_pairs(runs, runs, seeds, seeds, same=True)
-    curves = resampled_curves([(x, y) for _, x, y in pairs], sample, top_percent)
-    shape = (len(sample), len(top_percent))
-    tau = np.mean([np.clip(each, 0, 1) for each, _ in curves] or [np.full(shape, np.nan)], axis=0)
-    n_cells = curves[0][1][0] if curves else top_sizes(len(own), top_percent)
+    tables = [own.before.side_by_side]
+    choosers = choosers_of(tables[0], tables[0])
+    agreed = _averaged(tables, sample, top_percent, choosers, len(sample))
     classes = int(own.classes.max()) + 1
     return pd.DataFrame(
         {"top_percent": percent, "n_cells": n, **with_interval("seed_tau", column, classes)}
-        for percent, n, column in zip(top_percent, n_cells, tau.T, strict=True)
+        for percent, n, column in zip(top_percent, agreed.n_cells, agreed.seed_tau.T, strict=True)
     )
 
 
-def agreement_frame(
-    agreed: TauSamples, classes: Sequence[int], top_percent: Sequence[float]
-) -> pd.DataFrame:
+def agreement_frame(agreed: TauSamples, classes: int, top_percent: Sequence[float]) -> pd.DataFrame:
     """Return the rows of `agreement`."""
     return pd.DataFrame(
         [
-            {"top_percent": percent, **at_k(agreed, column, classes[column])}
+            {"top_percent": percent, **at_k(agreed, column, min(classes, agreed.n_cells[column]))}
             for column, percent in enumerate(top_percent)
         ]
     )
@@ -283,22 +356,33 @@ def of_means(paired: Paired, top_percent: Sequence[float] = TOP_PERCENT) -> pd.D
         One row per K: `top_percent`, `means_tau`, `spearman` and `weighted_tau` (of scipy; the
         best cells have the largest weights).
     """
+    tables = (paired.before.means, paired.after.means)
+    rows = []
+    for percent in top_percent:
+        row: dict[str, float]
+        if percent >= 100 or not paired.choosers:
+            row = _means_agreement(*tables, top_mask(tables[0], percent))
+        else:
+            several = []
+            for chooser in paired.choosers:
+                first, second = map(means_of, measured(paired.columns, chooser))
+                several.append(_means_agreement(first, second, top_mask(chooser.scores, percent)))
+            row = pd.DataFrame(several).mean(skipna=False).to_dict()
+        rows.append({"top_percent": percent, **row})
+    return pd.DataFrame(rows)
+
+
+def _means_agreement(first: Floats, second: Floats, best: NDArray[np.bool_]) -> dict[str, float]:
+    """Return the measures of `of_means` for the best of the means [cells]."""
     from scipy import stats  # seconds to load
 
-    if paired.third is not None:
-        return _at_each_top(of_means, paired, paired.third, top_percent)
-    first, second = paired.before.means, paired.after.means
-    taus, taken = tau_curves(first[None], second[None], top_percent)
-    rows = []
-    for percent, tau, size in zip(top_percent, taus[0], taken[0], strict=True):
-        row = {"top_percent": percent, "means_tau": tau, "spearman": np.nan, "weighted_tau": np.nan}
-        best = top_mask(first, percent)
-        x, y = first[best], second[best]
-        if size >= MIN_CELLS and min(np.ptp(x), np.ptp(y)) >= TIE_WIDTH:
-            row["spearman"] = float(stats.spearmanr(x, y).statistic)
-            row["weighted_tau"] = float(stats.weightedtau(x, y).statistic)
-        rows.append(row)
-    return pd.DataFrame(rows)
+    x, y = first[best], second[best]
+    row = {"means_tau": math.nan, "spearman": math.nan, "weighted_tau": math.nan}
+    if len(x) >= MIN_CELLS and min(np.ptp(x), np.ptp(y)) >= TIE_WIDTH:
+        row["means_tau"] = float(tau_curves(x[None], y[None], [100.0])[0][0, 0])
+        row["spearman"] = float(stats.spearmanr(x, y).statistic)
+        row["weighted_tau"] = float(stats.weightedtau(x, y).statistic)
+    return row
 
 
 def seed_jackknife(paired: Paired, top_percent: Sequence[float] = TOP_PERCENT) -> pd.DataFrame:
@@ -309,17 +393,23 @@ def seed_jackknife(paired: Paired, top_percent: Sequence[float] = TOP_PERCENT) -
         Student's t has one degree of freedom less than the smaller number of seeds. The interval
         and `p_value` are NaN if a table has fewer than three seeds.
     """
-    if paired.third is not None:
-        return _at_each_top(seed_jackknife, paired, paired.third, top_percent)
     whole = paired.whole
     first, second = whole.before, whole.after
     cells = np.arange(len(whole))[None]
     names = (first.seeds, second.seeds)
-    value = between_seeds(first.runs, second.runs, cells, top_percent, seeds=names).drop[0]
+    value = between_seeds(
+        first.runs, second.runs, cells, top_percent, seeds=names, choosers=whole.choosers
+    ).drop[0]
     k = min(len(first.seeds), len(second.seeds))
     variance = np.full(len(value), np.nan)
     if k >= 3:
-        variance = _jackknife_variance(whole, cells, top_percent)
+        by_run = len(whole.choosers) > 1
+        chooser = whole.choosers[0] if len(whole.choosers) == 1 else None
+        variance = _jackknife_variance(whole, cells, top_percent, chooser)
+        smaller = [percent for percent in top_percent if percent < 100]
+        if by_run and smaller:
+            chosen = np.asarray(top_percent) < 100
+            variance[chosen] = _chosen_variance(whole, cells, smaller)
     error = np.sqrt(variance)
     half = (student_reach(k - 1) if k > 1 else math.nan) * error
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -328,7 +418,35 @@ def seed_jackknife(paired: Paired, top_percent: Sequence[float] = TOP_PERCENT) -
     return pd.DataFrame({"top_percent": list(top_percent), **columns, "p_value": p_value})
 
 
-def _jackknife_variance(whole: Paired, cells: Ints, top_percent: Sequence[float]) -> Floats:
+def _chosen_variance(whole: Paired, cells: Ints, top_percent: Sequence[float]) -> Floats:
+    """Return `_jackknife_variance` if runs of the baseline select the cells.
+
+    The omitted run of the baseline selects the cells: it is not measured.
+    """
+    first, second = whole.columns
+
+    def drop(columns: Columns, choosers: Sequence[Chooser]) -> Floats:
+        runs, seeds = columns
+        agreed = between_seeds(
+            first[0], runs, cells, top_percent, seeds=(first[1], seeds), choosers=choosers
+        )
+        return agreed.drop[0]
+
+    drops = [drop(second, [chooser]) for chooser in whole.choosers]
+    variance: Floats = (first[0].shape[1] - 1) * np.var(drops, axis=0)
+    if not whole.shared_seeds:
+        count = second[0].shape[1]
+        drops = []
+        for omitted in range(count):
+            kept = (np.delete(second[0], omitted, axis=1), np.delete(second[1], omitted, axis=1))
+            drops.append(drop(kept, choosers_of(first, kept)))
+        variance += (count - 1) * np.var(drops, axis=0)
+    return variance
+
+
+def _jackknife_variance(
+    whole: Paired, cells: Ints, top_percent: Sequence[float], chooser: Chooser | None
+) -> Floats:
     """Return the variance [K] of the drop of complete tables by a jackknife over seeds."""
     tables = (whole.before, whole.after)
     columns, taus = [], []
@@ -337,7 +455,8 @@ def _jackknife_variance(whole: Paired, cells: Ints, top_percent: Sequence[float]
         mine = np.broadcast_to(tables[a].seeds, first.shape)
         its = np.broadcast_to(tables[b].seeds, second.shape)
         pairs = list(_run_pairs(first, second, mine, its, same=a == b))
-        curves = resampled_curves([(x, y) for _, x, y in pairs], cells, top_percent)
+        runs = [(x, y) for _, x, y in pairs]
+        curves = _best_curves(runs, cells, top_percent, chooser)
         columns.append(np.array([places for places, _, _ in pairs]))
         taus.append(np.array([tau[0] for tau, _ in curves]))
     variance = np.zeros(len(top_percent))
@@ -355,25 +474,6 @@ def _jackknife_variance(whole: Paired, cells: Ints, top_percent: Sequence[float]
             drops.append(seed_tau - kept[0].mean(axis=0))
         variance += (len(drops) - 1) * np.var(drops, axis=0)
     return variance
-
-
-def top_masks(third: Floats, top_percent: Sequence[float]) -> list[NDArray[np.bool_]]:
-    """Return a mask of the top K % by the third table [cells], for each K."""
-    return [top_mask(third, percent) for percent in top_percent]
-
-
-def _at_each_top(
-    function: Callable[[Paired, Sequence[float]], pd.DataFrame],
-    paired: Paired,
-    third: Floats,
-    top_percent: Sequence[float],
-) -> pd.DataFrame:
-    """Apply a function of a pair to the top K % by the third table; return a row per K."""
-    frames = []
-    for rows in top_masks(third, top_percent):
-        part = replace(paired.take(rows), third=None)
-        frames.append(function(part, (100.0,)))
-    return pd.concat(frames, ignore_index=True).assign(top_percent=list(top_percent))
 
 
 def resampled(classes: Ints, draws: int, rng: np.random.Generator) -> Ints:

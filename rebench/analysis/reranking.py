@@ -56,7 +56,7 @@ class Reranking(Drawable):
     paired: Paired
     contrast: Contrast
     by: str | None
-    """Name of the third table that selects the top K %; None if the baseline selects them."""
+    """Name of the third table that selects the top K %; if None, the baseline selects them."""
     by_k: pd.DataFrame
     """One row per K: `top_percent`, `n_cells`, `tau`, `seed_tau` and `drop` with `_low` and `_high`
     (95 %), `ratio` (corrected tau), `drop_error` (standard error), and `p_value` (at this K) and
@@ -110,8 +110,16 @@ class Reranking(Drawable):
 
     @property
     def chooser(self) -> str:
-        """Return the name of the table that selects the top K %."""
-        return self.before.name if self.by is None else self.by
+        """Return the name of the table that selects the top K %, or "one seed of" and this name."""
+        if self.by is not None:
+            return self.by
+        return f"one seed of {self.before.name}" if self.by_one_seed else self.before.name
+
+    @property
+    def by_one_seed(self) -> bool:
+        """Return whether one seed of the baseline selects cells, and the others are measured."""
+        smallest = float(self.by_k["top_percent"].min())
+        return self.by is None and smallest < 100 and bool(self.paired.choosers)
 
     @property
     def measured(self) -> str:

@@ -57,7 +57,9 @@ def choices(
         typer.Option(
             metavar="NAME",
             help="Name of a third table that selects the K % best cells. Default: in a comparison "
-            "`A against B`, such as `topology against nb201`, the ranking of B.",
+            "`A against B`, such as `topology against nb201`, one seed of B selects them and the "
+            "other seeds are measured, averaged over the selecting seeds. With fewer than three "
+            "seeds of B, its measured runs select them.",
         ),
     ] = None,
     draws: options.Draws = 1000,

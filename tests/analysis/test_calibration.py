@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from support import PROJECT
+
+from rebench.analysis.curve import rank_curve
 
 
 def _rows(folder: Path) -> list[dict[str, object]]:
@@ -51,6 +54,27 @@ def test_intervals_of_ranks_hold_the_true_ranks(monkeypatch: pytest.MonkeyPatch)
     assert found["covered"] > 0.95
     assert found["best_in_set"] > 0.95
     assert found["set"] > 1
+
+
+@pytest.mark.parametrize("world", ["benchmark", "tight"])
+def test_equal_rankings_are_equal_among_the_best_cells_that_another_seed_chooses(
+    monkeypatch: pytest.MonkeyPatch, world: str
+):
+    monkeypatch.syspath_prepend(str(PROJECT / "scripts/bench"))
+    import calibration
+
+    scenario = calibration.Scenario(n=100, seeds=(3, 3), world=world)
+    rejected = np.zeros(2)
+    missed = np.zeros(2)
+    for table in range(40):
+        rng = np.random.default_rng([3, table])
+        paired = calibration._pair(scenario, rng)
+        curve = rank_curve(paired, (50, 20), draws=99, rng=rng)[0]
+        rejected += curve["p_value"] <= 0.05
+        missed += (curve["drop_low"] > 0) | (curve["drop_high"] < 0)
+    # At 5 %, more than 6 of 40 tables have a probability of 1 %.
+    assert (rejected <= 6).all(), rejected
+    assert (missed <= 6).all(), missed
 
 
 @pytest.mark.parametrize("by_feature", [0.0, 0.5])

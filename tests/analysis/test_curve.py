@@ -23,7 +23,7 @@ def test_noise_of_cells_that_change_their_rank_is_that_of_their_new_rank():
     before, after = runs(1.0), runs(2.0)
     moved = rng.permutation(400)
     allowed = [
-        _excess(Paired.of_values(before, own), (100.0, 50.0, 20.0), rng)
+        _excess(Paired.of_values(before, own), (100.0, 50.0, 20.0), np.random.default_rng(1))
         for own in (after, after[moved])
     ]
     np.testing.assert_allclose(*allowed, atol=0.01)

@@ -7,6 +7,7 @@ import sys
 import tracemalloc
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 from simulated_tables import runs, two_tables, world
@@ -183,30 +184,51 @@ def test_has_power_where_cells_truly_moved():
         assert shares(scenario, 40, (2026, scenario.n), 99).rejected >= 34
 
 
+def _taus(deals, masks):
+    """Return tau by scipy [deals, masks], one deal at a time."""
+    curves = []
+    for first, second in deals:
+        for x, y in zip(first, second, strict=True):
+            curves.append([stats.kendalltau(x[best], y[best]).statistic for best in masks])
+    return np.array(curves)
+
+
 def test_p_values_are_those_of_deals_compared_one_by_one():
-    """Compute tau by scipy, one assignment at a time."""
+    """Compute tau by scipy, one assignment at a time. Each run of `a` chooses the best half."""
     rng = np.random.default_rng(20)
     true, sd = world(30, rng)
     a, b = runs(true, sd, 3, rng), runs(true, sd, 2, rng)
-    paired = Paired.of_values(a, b)
+    paired = Paired.of_values(pd.DataFrame(a), pd.DataFrame(b, columns=[7, 8]))
     p_value, p_family = exchange_p_values(paired, (100, 50), draws=40, rng=np.random.default_rng(1))
 
-    def curve(x, y):
-        taus = []
-        for percent in (100, 50):
-            best = top_mask(x, percent)
-            taus.append(stats.kendalltau(x[best], y[best]).statistic)
-        return taus
-
     same = np.random.default_rng(1)
-    deals = exchanged(centred(a), centred(b), same).draw(40, same)
-    curves = [
-        curve(x.astype(float), y.astype(float))
-        for first, second in deals
-        for x, y in zip(first, second, strict=True)
-    ]
-    observed = np.array(curve(a.mean(axis=1), b.mean(axis=1)))
-    np.testing.assert_allclose([p_value, p_family], p_values_of(observed, np.array(curves)))
+    every = [np.ones(30, dtype=bool)]
+    of_all = _taus(exchanged(centred(a), centred(b), same).draw(40, same), every)
+    observed = [stats.kendalltau(a.mean(axis=1), b.mean(axis=1)).statistic]
+    expected = []
+    for chooser in range(3):
+        best = top_mask(a[:, chooser], 50)
+        others = np.delete(a, chooser, axis=1)
+        half = _taus(exchanged(centred(others), centred(b), same).draw(40, same), [best])
+        tau = stats.kendalltau(others.mean(axis=1)[best], b.mean(axis=1)[best]).statistic
+        expected.append(p_values_of(np.array([*observed, tau]), np.hstack([of_all, half])))
+    np.testing.assert_allclose([p_value, p_family], stats.gmean(expected, axis=0))
+
+
+def test_a_baseline_of_two_seeds_chooses_in_each_deal():
+    rng = np.random.default_rng(20)
+    true, sd = world(30, rng)
+    a, b = runs(true, sd, 2, rng), runs(true, sd, 2, rng)
+    paired = Paired.of_values(a, b)
+    found = exchange_p_values(paired, (50,), draws=40, rng=np.random.default_rng(1))
+    same = np.random.default_rng(1)
+    curves = []
+    for first, second in exchanged(centred(a), centred(b), same).draw(40, same):
+        for x, y in zip(first, second, strict=True):
+            curves.extend(_taus([([x], [y])], [top_mask(x.astype(float), 50)]))
+    x, y = a.mean(axis=1), b.mean(axis=1)
+    [observed] = _taus([([x], [y])], [top_mask(x, 50)])
+    np.testing.assert_allclose(found, p_values_of(observed, np.array(curves)))
 
 
 def _curve(a, b, top_percent=LEVELS, **options):
@@ -316,6 +338,7 @@ def test_equal_seeds_of_every_cell_are_no_noise_at_all():
 def test_one_seed_everywhere_gives_no_p_value():
     paired = Paired.of_values(np.arange(20.0), np.arange(20.0))
     assert np.isnan(exchange_p_values(paired, rng=0)).all()
-    curve, [note] = rank_curve(paired, rng=0)
+    curve, notes = rank_curve(paired, rng=0)
     assert curve["p_family"].isna().all()
-    assert "both tables have one seed per cell" in note
+    assert "the runs of before select the K % best cells and are measured, too" in notes[0]
+    assert "both tables have one seed per cell" in notes[1]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+
 import numpy as np
 import pytest
 from scipy.stats import kendalltau
@@ -72,7 +74,8 @@ def test_a_table_of_single_runs_is_measured_on_equal_cells():
     assert found.notes[-1].startswith("one run of each cell: seed tau is that between cells")
     said = "\n".join(f"Note: {note}." for note in found.notes)
     assert str(found) == f"{found.name}: {found.sentence}\n{said}"
-    assert found._repr_html_().endswith(f"</table><p>Note: {found.notes[-1]}.</p>")
+    shown = "".join(f"<p>Note: {html.escape(note)}.</p>" for note in found.notes)
+    assert found._repr_html_().endswith(f"</table>{shown}")
 
 
 def test_few_cells_without_seeds_have_no_seed_tau():

@@ -81,7 +81,8 @@ def test_summary_names_the_rankings_that_differ():
         f"miss a drop of {found[1].detectable:.2g} to {wide.detectable:.2g}."
     )
     assert legend(found) == (
-        "K: the top K % of the cells by benchmark. p: adjusted for all K and 3 comparisons (Holm). "
+        "K: the top K % of the cells by one seed of benchmark; its other seeds are measured. "
+        "p: adjusted for all K and 3 comparisons (Holm). "
         "No tau at K = 10, 5, 1: fewer than 10 cells, or all tied."
     )
     other = [replace(own, by="other", contrast="pipeline") for own in found]

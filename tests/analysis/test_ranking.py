@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -171,6 +173,107 @@ def test_agreement_between_seeds_is_scipys_run_by_run(names):
         assert found.tau[0, column] == pytest.approx(np.mean(crossed))
         assert found.seed_tau[0, column] == pytest.approx(noise)
         assert found.drop[0, column] == pytest.approx(noise - np.mean(crossed))
+
+
+def _slow_taus(a, b, names, cells, percent):
+    """Return tau and seed tau of samples of cells by scipy; each run of `a` chooses once."""
+    tau, seed_tau = [], []
+    for chooser in range(a.shape[1]):
+        values = a[cells, chooser]
+        best = cells[values >= np.sort(values)[-int(np.ceil(percent * len(cells) / 100))]]
+        mine = [i for i in range(a.shape[1]) if i != chooser]
+        its = [j for j in range(b.shape[1]) if names[1][j] != names[0][chooser]]
+        if len(its) < 2:
+            its = list(range(b.shape[1]))
+        crossed = [
+            stats.kendalltau(a[best, i], b[best, j]).statistic
+            for i in mine
+            for j in its
+            if names[0][i] != names[1][j]
+        ]
+        own = []
+        for runs, columns in ((a, mine), (b, its)):
+            pairs = itertools.combinations(columns, 2)
+            own.append([stats.kendalltau(runs[best, i], runs[best, j]).statistic for i, j in pairs])
+        pairs = itertools.product(*own) if names[0] != names[1] else zip(*own, strict=True)
+        tau.append(np.mean(crossed))
+        seed_tau.append(np.mean([np.sqrt(max(x, 0) * max(y, 0)) for x, y in pairs]))
+    return np.mean(tau), np.mean(seed_tau)
+
+
+@pytest.mark.parametrize("its", [(1, 2, 3), (4, 5, 6), (3, 4)])
+def test_each_seed_of_the_baseline_chooses_and_the_others_are_measured(its):
+    """In all cells and in each bootstrap sample, which chooses its best cells again."""
+    rng = _rng(8)
+    names = ((1, 2, 3), its)
+    a, b = (np.rint(10 * runs) / 10 for runs in two_tables(60, (3, len(its)), rng, change=1.0))
+    paired = Paired.of_values(*map(pd.DataFrame, (a, b), [None] * 2, names))
+    [(runs, mine), (others, seeds)] = paired.columns
+    sample = resampled(np.arange(60), 2, rng)
+    found = between_seeds(
+        runs, others, sample, (100, 50), seeds=(mine, seeds), choosers=paired.choosers
+    )
+    for row in range(3):
+        expected = _slow_taus(a, b, names, sample[row], 50)
+        assert (found.tau[row, 1], found.seed_tau[row, 1]) == pytest.approx(expected)
+    alone = between_seeds(runs, others, sample, (100,), seeds=(mine, seeds))
+    np.testing.assert_array_equal(found.tau[:, 0], alone.tau[:, 0])
+
+
+def test_a_baseline_of_two_seeds_has_no_run_that_only_chooses():
+    a, b = two_tables(40, (2, 3), _rng(9))
+    assert Paired.of_values(a, b).choosers == []
+    first, *_ = Paired.of_values(b, a).choosers
+    assert first.left_out == ([0], [])
+    assert first.scores.tolist() == b[:, 0].tolist()
+
+
+def test_a_cell_without_the_choosing_run_is_ranked_by_its_first_run():
+    a, b = two_tables(60, (3, 3), _rng(9))
+    a[5, 1] = np.nan
+    paired = Paired.of_values(a, b)
+    runs, _ = paired.columns[0]
+    assert paired.choosers[2].scores[5] == runs[5, 0]
+    found = agreement(paired, (50,), draws=0)
+    assert found[["tau", "seed_tau"]].notna().all(axis=None)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_a_jackknife_omits_the_choosing_seed(shared):
+    """The k drops are those of single choosing seeds, which are not measured."""
+    a, b = two_tables(60, (3, 3), _rng(14), change=1.0)
+    names = [(1, 2, 3), (1, 2, 3) if shared else (4, 5, 6)]
+
+    def drops(columns):
+        found = []
+        for chooser in range(3):
+            order = [chooser, *(i for i in range(3) if i != chooser)]
+            best = np.argsort(-a[:, chooser])[:30]
+            kept = order[1:]
+            its = kept if shared else columns
+            crossed = [
+                stats.kendalltau(a[best, i], b[best, j]).statistic
+                for i in kept
+                for j in its
+                if names[0][i] != names[1][j]
+            ]
+            first = [stats.kendalltau(a[best, kept[0]], a[best, kept[1]]).statistic]
+            second = [
+                stats.kendalltau(b[best, i], b[best, j]).statistic
+                for i, j in itertools.combinations(its, 2)
+            ]
+            seed_tau = np.mean([np.sqrt(max(x * y, 0)) for x in first for y in second])
+            found.append(seed_tau - np.mean(crossed))
+        return found
+
+    variance = 2 * np.var(drops([0, 1, 2]))
+    if not shared:
+        variance += 2 * np.var([np.mean(drops(pair)) for pair in ([1, 2], [0, 2], [0, 1])])
+    paired = Paired.of_values(*map(pd.DataFrame, (a, b), [None] * 2, names))
+    found = seed_jackknife(paired, (50,)).iloc[0]
+    half = stats.t.ppf(0.975, 2) * np.sqrt(variance)
+    assert found["drop"] == pytest.approx(np.mean(drops([0, 1, 2])))
+    assert found["drop_high"] - found["drop"] == pytest.approx(half)
 
 
 @pytest.mark.parametrize("seeds", [9, 10, 40])

@@ -159,6 +159,10 @@ def test_p_values_of_a_bootstrap_are_the_shares_of_draws():
     np.testing.assert_allclose(bootstrap_p_values(drop, np.array([1.5, 3.0]))[0], [3 / 5, 3 / 5])
     missing = np.column_stack([drop[:, 0], np.full(5, np.nan)])
     np.testing.assert_allclose(bootstrap_p_values(missing, np.zeros(2))[0], [2 / 5, np.nan])
+    shorter = drop.copy()
+    shorter[-2:, 1] = np.nan  # the second K has fewer draws: both are compared in these
+    # In units of each scale, the largest deviations are 2 and 4; the estimates are 0.95 and 6.
+    np.testing.assert_allclose(bootstrap_p_values(shorter, np.zeros(2))[1], [3 / 3, 1 / 3])
 
 
 def test_allowance_for_a_shared_seed_is_what_was_measured():
