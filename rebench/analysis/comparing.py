@@ -24,6 +24,7 @@ from rebench.arguments import Between, checked
 from rebench.errors import InputError, UnknownNameError
 from rebench.tables import Table, open_table
 from rebench.tables.columns import REQUIRED, usual_split
+from rebench.tables.opening import with_settings
 
 __all__ = ["compare", "third_table"]
 
@@ -215,6 +216,8 @@ def _units(paired: Paired) -> list[str]:
     """Return notes on accuracies that are probably not in percent."""
     said = []
     for table in (paired.before, paired.after):
+        if not table.measure.is_percent:
+            continue
         least, most = table.means.min(), table.means.max()
         if 0 <= least <= most <= 1:
             said.append(
@@ -270,6 +273,8 @@ def _is_table(ranked: Ranked) -> bool:
 
 
 def _long_rows(ranked: str | Path | Table | pd.DataFrame) -> pd.DataFrame:
+    if isinstance(ranked, pd.DataFrame) and "item" in ranked and "index" not in ranked:
+        return Table.from_frame(ranked).frame()
     if isinstance(ranked, pd.DataFrame):
         if lacking := [name for name in REQUIRED if name not in ranked]:
             raise InputError(
@@ -291,6 +296,8 @@ def _names(*tables: Ranked) -> list[str]:
             names.append(table.name)
         else:
             said = Path(table).stem if isinstance(table, Path) else table
+            if isinstance(said, str) and said and ":" not in said:
+                said = with_settings(said)
             names.append(said if isinstance(said, str) else plain)
     if names[0] == names[1]:  # two recipes of one table
         recipes = [table.recipe if isinstance(table, Table) else None for table in tables]

@@ -25,14 +25,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from cells.classes import trainable_networks
-from cells.paths import depth_array
-from cells.table import space_ops
 from rebench.analysis.choices import TOP_PERCENT
 from rebench.analysis.concordance import Floats, Ints, tau_curves
 from rebench.analysis.seed_noise import Rng
 from rebench.errors import InputError
 from rebench.intervals import student_reach
+from rebench.spaces import NB201, Space
 
 __all__ = ["EqualCells", "equal_cell_tau", "partners"]
 
@@ -50,19 +48,20 @@ class EqualCells:
     """[equal] numbers from 0; cells with the same number are the same trainable network."""
 
     @classmethod
-    def among(cls, cells: ArrayLike) -> EqualCells:
+    def among(cls, cells: ArrayLike, space: Space = NB201) -> EqualCells:
         """Find the equal cells among some cells, by index; omit cells without a path.
 
         A cell without a path from input to output has the accuracy of guessing with every seed.
         """
         given = np.asarray(cells, dtype=np.int64)
-        return cls.of_networks(given, trainable_networks(given))
+        _, networks = np.unique(space.equal_networks(given), return_inverse=True)
+        return cls.of_networks(given, networks, space)
 
     @classmethod
-    def of_networks(cls, cells: Ints, networks: Ints) -> EqualCells:
+    def of_networks(cls, cells: Ints, networks: Ints, space: Space = NB201) -> EqualCells:
         """Find the equal cells among some cells [cells], given the numbers of networks [cells]."""
         rows = np.flatnonzero(np.bincount(networks)[networks] >= 2)
-        rows = rows[depth_array(space_ops()[cells[rows]]).sum(axis=1) > 0]
+        rows = rows[space.learns(cells[rows])]
         return cls(rows=rows, classes=np.unique(networks[rows], return_inverse=True)[1])
 
     @property

@@ -124,7 +124,7 @@ def reliability(
     )
     paired = Paired.of(own, own)
     notes = list(own.notes)
-    equal = EqualCells.of_networks(own.cells, paired.classes)
+    equal = EqualCells.of_networks(own.cells, paired.classes, own.space)
     if not paired.choosers and min(top_percent) < 100:
         notes.append(selected_and_measured(own.name))
     if own.has_seeds or equal.n_classes < FEWEST_CLASSES:

@@ -15,13 +15,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from cells.classes import trainable_networks
 from rebench.analysis.common_scale import FEW_CELLS, on_scale_of
 from rebench.analysis.concordance import MIN_CELLS, Floats, Ints
 from rebench.analysis.seed_noise import pooled_sd
 from rebench.errors import InputError, UnknownNameError
+from rebench.spaces import NB201, NamedItems, Space
 from rebench.tables.checks import one_a_run
 from rebench.tables.columns import MEAN_SEED, REQUIRED, usual_split
+from rebench.tables.meaning import PERCENT, Meaning, Measure
 from rebench.tables.seed_effects import centred, means_of
 
 __all__ = [
@@ -62,7 +63,7 @@ class Accuracies:
 
     name: str
     cells: Ints
-    """[cells] benchmark indices, ascending; for arrays, the labels or row numbers of the cells."""
+    """[cells] indices in the space, ascending; for other items, their labels or row numbers."""
     seeds: tuple[int, ...]
     runs: Floats
     """[cells, seeds] percent; NaN where a cell lacks a seed; every cell has at least one seed."""
@@ -71,6 +72,9 @@ class Accuracies:
     """Omitted runs and cells, with reasons, and other warnings."""
     diverged: NDArray[np.bool_] | None = None
     """[cells, seeds] runs that diverged; they count with their final accuracy."""
+    space: Space = NB201
+    measure: Measure = PERCENT
+    """If smaller values are better, `runs` are minus the values."""
 
     @cached_property
     def means(self) -> Floats:
@@ -157,11 +161,17 @@ class Paired:
     @classmethod
     def of(cls, before: Accuracies, after: Accuracies) -> Paired:
         """Pair two tables on their common cells; note the cells that only one table contains."""
+        if before.space.name != after.space.name:
+            raise InputError(
+                f"{before.name} is a table of the space {before.space.name}, {after.name} of "
+                f"{after.space.name}: compare two tables of one space"
+            )
         cells, mine, its = np.intersect1d(before.cells, after.cells, True, True)
+        word = before.space
         if cells.size == 0:
             raise InputError(
-                f"{before.name} ({len(before.cells)} cells) and {after.name} ({len(after.cells)} "
-                "cells) have no cell in common"
+                f"{before.name} ({len(before.cells)} {word.items}) and {after.name} "
+                f"({len(after.cells)} {word.items}) have no {word.item} in common"
             )
         notes = [*before.notes, *after.notes]
         for table, other in ((before, after), (after, before)):
@@ -181,7 +191,7 @@ class Paired:
         return cls(
             before=before.take(mine),
             after=after.take(its),
-            classes=np.unique(trainable_networks(cells), return_inverse=True)[1],
+            classes=np.unique(before.space.equal_networks(cells), return_inverse=True)[1],
             notes=tuple(notes),
         )
 
@@ -413,12 +423,16 @@ def read_accuracies(
         )
     if duplicates:
         notes.append(f"{label}: {duplicates} records appear more than once and count once")
-    wide = rows.set_index(["index", "seed"])["accuracy"].unstack().sort_index()  # noqa: PD010 - pivot_table averages
-    values = wide.to_numpy(dtype=np.float64)
+    meaning = Meaning.of_frame(table)
+    label_of_item = "item" if isinstance(meaning.space, NamedItems) else "index"
+    wide = rows.set_index([label_of_item, "seed"])["accuracy"].unstack().sort_index()  # noqa: PD010 - pivot_table averages
+    values = meaning.measure.goodness(wide.to_numpy(dtype=np.float64))
     failed = None
     if len(ended):
         failed = np.zeros(values.shape, dtype=bool)
-        failed[wide.index.get_indexer(ended["index"]), wide.columns.get_indexer(ended["seed"])] = 1
+        failed[
+            wide.index.get_indexer(ended[label_of_item]), wide.columns.get_indexer(ended["seed"])
+        ] = 1
     counts = np.isfinite(values).sum(axis=1)
     partial = counts < counts.max()
     if partial.any():
@@ -426,12 +440,14 @@ def read_accuracies(
         notes.append(_listed(label, fewer, wide.index[partial].to_numpy()))
     return Accuracies(
         name=label,
-        cells=wide.index.to_numpy(dtype=np.int64),
+        cells=wide.index.to_numpy(),
         seeds=tuple(int(seed) for seed in wide.columns),
         runs=values,
         epochs=int(rows["epochs"].iloc[0]),
         notes=tuple(notes),
         diverged=failed,
+        space=meaning.space,
+        measure=meaning.measure,
     )
 
 

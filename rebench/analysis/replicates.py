@@ -48,7 +48,7 @@ def with_replicates(paired: Paired, rng: Rng = None) -> tuple[Paired, list[str]]
     single = [own for own in (paired.before, paired.after) if not own.has_seeds]
     if not single:
         return paired, []
-    equal = EqualCells.of_networks(paired.before.cells, paired.classes)
+    equal = EqualCells.of_networks(paired.before.cells, paired.classes, paired.before.space)
     if equal.n_classes < FEWEST_CLASSES:
         if len(single) == 2:
             return paired, ["seed tau is not known: both tables have one seed per cell"]
@@ -82,7 +82,7 @@ def has_replicates(paired: Paired) -> bool:
     """Return whether `with_replicates` gives second runs to a table of the pair."""
     if paired.before.has_seeds and paired.after.has_seeds:
         return False
-    equal = EqualCells.of_networks(paired.before.cells, paired.classes)
+    equal = EqualCells.of_networks(paired.before.cells, paired.classes, paired.before.space)
     return equal.n_classes >= FEWEST_CLASSES
 
 

@@ -15,6 +15,7 @@ from rebench.errors import InputError
 
 if TYPE_CHECKING:
     from rebench.runs import SweepSpec
+    from rebench.tables import Table
 
 __all__ = [
     "CELL_HELP",
@@ -177,6 +178,24 @@ def sweep_of(assignments: list[str] | None, **typed: Any) -> SweepSpec:
 
     usual = {"cells": {"indices": [0]}, "datasets": ["cifar10"], "recipes": ["nb201"], "seeds": [0]}
     return with_settings(SweepSpec.model_validate(usual), typed | settings_of(assignments))
+
+
+def renamed_file(path: str, columns: str, lower_is_better: bool) -> Table:
+    """Return the table in a CSV file whose columns have other names."""
+    from rebench.tables import Table
+    from rebench.tables.foreign import Naming
+    from rebench.tables.longfile import TEXTS, read_csv
+
+    file = Path(path)
+    if file.suffix not in TEXTS or not file.is_file():
+        raise InputError(f"--columns names the columns of {' or '.join(TEXTS)} files, got {path}")
+    naming = Naming.parse(columns)
+    given: dict[str, Any] = {ours: list(theirs) for ours, theirs in naming.columns.items()}
+    for ours, theirs in naming.columns.items():
+        if ours != "accuracy":
+            [given[ours]] = theirs
+    frame = read_csv(file)
+    return Table.from_frame(frame, name=file.stem, lower_is_better=lower_is_better, **given)
 
 
 def takes(**shared: Callable[..., object]) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from rebench.analysis import Reranking, Study
     from rebench.report.figures.style import Drawing
+    from rebench.tables import Table
 
 __all__ = ["rank", "report"]
 
@@ -122,6 +123,17 @@ def rank(
             "OUT.png."
         ),
     ] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            metavar="OURS=THEIRS,...",
+            help="For CSV files with other names of columns: what they are, such as "
+            "item=model,accuracy=score,seed=run.",
+        ),
+    ] = None,
+    lower_is_better: Annotated[
+        bool, typer.Option("--lower-is-better", help="With --columns: small values are better.")
+    ] = False,
     force: options.Force = False,
     output: Annotated[
         Format,
@@ -168,7 +180,8 @@ def rank(
     notes: Sequence[str] = ()
     if second is not None:
         options.refuse_unused(context, "a comparison of two tables", "published")
-        rerankings = [_compared(table, second, against_dataset, chosen)]
+        naming = (columns, lower_is_better)
+        rerankings = [_compared(table, second, naming, against_dataset, chosen)]
     else:
         asked = _study(table, chosen)
         rerankings, notes = asked.rerankings, asked.notes
@@ -293,7 +306,13 @@ def _save(drawing: Drawing, path: Path) -> None:
         say(f"wrote {written}", err=True)
 
 
-def _compared(first: str, second: str, against_dataset: str | None, chosen: Choices) -> Reranking:
+def _compared(
+    first: str,
+    second: str,
+    naming: tuple[str | None, bool],
+    against_dataset: str | None,
+    chosen: Choices,
+) -> Reranking:
     from rebench.analysis import compare
 
     if chosen.recipes or chosen.against or len(chosen.datasets) > 1:
@@ -301,9 +320,12 @@ def _compared(first: str, second: str, against_dataset: str | None, chosen: Choi
             "with two tables, --recipe, --against and several --dataset are not allowed: write"
             " NAME@RECIPE for a recipe of a table"
         )
+    columns, lower_is_better = naming
+    tables: list[str | Table] = [first, second]
+    if columns is not None:
+        tables = [options.renamed_file(each, columns, lower_is_better) for each in (first, second)]
     return compare(
-        first,
-        second,
+        *tables,
         dataset=next(iter(chosen.datasets), None),
         against_dataset=against_dataset,
         by=chosen.by,

@@ -40,7 +40,7 @@ def seed_tables(table: SearchTable) -> list[SearchTable]:
                 name = f"{table.name} seed {table.seeds[column]}"
                 single.append(_of_runs(kept, name, np.s_[:, [column]]))
             return single
-    equal = EqualCells.among(table.space.indices)
+    equal = EqualCells.among(table.space.indices, table.space.of_space)
     rows = np.arange(len(table.space))
     rows[equal.rows] = equal.rows[partners(equal.classes, np.random.default_rng(0))]
     exchanged = _of_runs(table, f"{table.name} with the runs of equal cells", rows)

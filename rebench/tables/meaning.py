@@ -71,6 +71,19 @@ class Meaning:
             told["settings"] = dict(self.settings)
         return {_KEY: json.dumps(told).encode()} if told else {}
 
+    def on(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Return rows that tell their meaning to `of_frame`, also after rows were selected."""
+        if self.metadata:
+            # Pandas copies these attributes often, so they are a text.
+            frame.attrs["rebench"] = self.metadata[_KEY].decode()
+        return frame
+
+    @classmethod
+    def of_frame(cls, frame: pd.DataFrame) -> Meaning:
+        """Return the meaning of rows of a table."""
+        told = frame.attrs.get("rebench")
+        return cls() if told is None else cls.of_file({_KEY: told.encode()}, "the table")
+
     @classmethod
     def of_file(cls, metadata: Mapping[bytes, bytes], path: object) -> Meaning:
         """Return the meaning in the metadata of the Parquet file at `path`."""

@@ -42,6 +42,7 @@ __all__ = [
     "released_tables",
     "table_label",
     "trials_with_a_record",
+    "with_settings",
 ]
 
 _log = logging.getLogger("rebench.tables")
@@ -227,8 +228,10 @@ def read_rows(name: str | Path, *, recipe: str | None = None) -> pd.DataFrame:
 
     Data sets have the benchmark's names; texts are plain objects.
     """
-    rows = _find(name, recipe).rows
-    return rows.astype(dict.fromkeys(rows.select_dtypes("category"), object))
+    named = _find(name, recipe)
+    rows = named.rows
+    texts = rows.astype(dict.fromkeys(rows.select_dtypes("category"), object))
+    return named.meaning.on(texts)
 
 
 def read_curves(name: str | Path, *, recipe: str | None = None) -> Iterator[pd.DataFrame]:
@@ -257,6 +260,14 @@ def read_curves(name: str | Path, *, recipe: str | None = None) -> Iterator[pd.D
 def recipes_of(name: str | Path) -> list[str]:
     """Return the recipes of a table's rows; empty without a column of recipes."""
     return _find(name).recipes
+
+
+def with_settings(name: str) -> str:
+    """Return the name of a table with all settings that select its rows, if it has settings."""
+    named = _find(name)
+    if not named.settings:
+        return name
+    return f"{named.label}@{named.recipe}" if named.recipe else named.label
 
 
 def file_of(name: str | Path) -> Path:

@@ -111,7 +111,8 @@ class Table:
         columns = {ours: given[ours] for ours in given if ours not in constants and given[ours]}
         naming = Naming.of(columns, constants)
         of = space_of(space)
-        frame = naming.rows(frame, name, of) if naming else frame
+        if naming or "item" in frame.columns:
+            frame = naming.rows(frame, name, of)
         measure = PERCENT
         if unit is not None or lower_is_better:
             measure = Measure(name="score", unit=unit or "", lower_is_better=lower_is_better)
@@ -282,7 +283,7 @@ class Table:
         ]
         if not keys and self.keys:
             raise missing_group(self.name, self.keys, wanted)
-        return self._source.frame(keys)
+        return self._source.meaning.on(self._source.frame(keys))
 
     def accuracy(
         self,

@@ -112,7 +112,7 @@ def test_several_recipes_have_a_row_each_within_80_columns(monkeypatch, capsys):
     assert max(map(len, lines)) <= 80
     assert len(lines) < 40
     rows = [line.split() for line in lines if line.startswith("topology-lr(base_lr=0.09)")]
-    assert [row[1:3] for row in rows] == [["100", "60"], ["50", "31"]]
+    assert [row[1:3] for row in rows] == [["100", "60"], ["50", "30"]]
     assert "In 14 of 14 comparisons with fixed no difference was detected" in " ".join(lines)
 
 
