@@ -27,6 +27,8 @@ __all__ = [
     "as_markdown",
     "caption_of",
     "legend",
+    "overlap_legend",
+    "overlap_table",
     "rank_table",
     "summary",
     "with_notes",
@@ -88,6 +90,47 @@ def rank_table(rerankings: Sequence[Reranking]) -> pd.DataFrame:
                 | {"p": probability(p_value) if math.isfinite(p_value) else "-"}
             )
     return pd.DataFrame(rows)
+
+
+def overlap_table(one: Reranking) -> pd.DataFrame:
+    """Return the texts of overlap, seed overlap and weighted tau, a row per K with tau."""
+    return pd.DataFrame(
+        {
+            "K": f"{row['top_percent']:g}",
+            "overlap": number(row["overlap"]) or "-",
+            "95 % CI": span(row["overlap_low"], row["overlap_high"]) or "-",
+            "seed overlap": number(row["seed_overlap"]) or "-",
+            "its 95 % CI": span(row["seed_overlap_low"], row["seed_overlap_high"]) or "-",
+            "weighted tau": number(row["weighted_tau"]) or "-",
+        }
+        for row in one.frame().dropna(subset=["tau"]).to_dict("records")
+    )
+
+
+def overlap_legend(one: Reranking) -> str:
+    """Explain the columns of `overlap_table`, and state the regret of the transfer."""
+    said = (
+        "overlap: share of the K % best cells of one run that are among the K % best of a run of "
+        "the other recipe; seed overlap: between seeds of one recipe. weighted tau: of means over "
+        "seeds, with the largest weights for the best cells."
+    )
+    row = one.by_k.iloc[0]
+    if not math.isfinite(row["regret"]):
+        return said
+    said += (
+        f" Regret of the transfer: the best cell of a run of {one.before.name} loses "
+        f"{number(row['regret'])} points under {one.after.name}"
+    )
+    if interval := span(row["regret_low"], row["regret_high"]):
+        said += f" (95 % CI {interval})"
+    if not math.isfinite(row["seed_regret"]):
+        return f"{said}."
+    said += (
+        f"; the best cell of another seed of {one.after.name} loses {number(row['seed_regret'])}"
+    )
+    if interval := span(row["seed_regret_low"], row["seed_regret_high"]):
+        said += f" ({interval})"
+    return f"{said}."
 
 
 def summary(rerankings: Sequence[Reranking]) -> str:

@@ -60,7 +60,8 @@ class Reranking(Drawable):
     by_k: pd.DataFrame
     """One row per K: `top_percent`, `n_cells`, `tau`, `seed_tau` and `drop` with `_low` and `_high`
     (95 %), `ratio` (corrected tau), `drop_error` (standard error), and `p_value` (at this K) and
-    `p_family` (adjusted for all K) of no drop."""
+    `p_family` (adjusted for all K) of no drop; `overlap`, `seed_overlap`, `regret` (points) and
+    `seed_regret` with `_low` and `_high`."""
     notes: tuple[str, ...]
     p_adjusted: float | None = None
     """The p-value adjusted for the other comparisons of the same study (Holm)."""
