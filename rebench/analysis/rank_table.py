@@ -138,7 +138,7 @@ def summary(rerankings: Sequence[Reranking]) -> str:
     before, n = rerankings[0].before.name, len(rerankings)
     different = [one.after.name for one in rerankings if one.p_judged <= LEVEL]
     unknown = [one.after.name for one in rerankings if math.isnan(one.p_judged)]
-    equal = [one for one in rerankings if one.p_judged > LEVEL]
+    equal = sum(one.p_judged > LEVEL for one in rerankings)
     said = []
     if different:
         said.append(
@@ -146,13 +146,7 @@ def summary(rerankings: Sequence[Reranking]) -> str:
             f"explain (p <= {LEVEL:g}): {', '.join(different)}."
         )
     if equal:
-        found = f"In {len(equal)} of {n} comparisons with {before} no difference was detected"
-        drops = [one.detectable for one in equal if math.isfinite(one.detectable)]
-        least = " to ".join(dict.fromkeys(f"{of(drops):.2g}" for of in (min, max) if drops))
-        missed = f"; such studies often miss a drop of {least}"
-        said.append(f"{found}{missed if drops else ''}.")
-        if none := [one.after.name for one in equal if math.isinf(one.detectable)]:
-            said.append(f"The data are too few or too noisy to detect any drop: {', '.join(none)}.")
+        said.append(f"In {equal} of {n} comparisons with {before} no difference was detected.")
     if unknown:
         said.append(f"No p-value could be computed for {', '.join(unknown)}.")
     return " ".join(said)
