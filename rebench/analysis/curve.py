@@ -26,6 +26,7 @@ from rebench.analysis.ranking import (
 )
 from rebench.analysis.replicates import shared_seed_bias, with_replicates
 from rebench.analysis.seed_noise import Rng, SeedNoise, pooled_sd
+from rebench.analysis.transfer import transfer
 from rebench.errors import InputError
 from rebench.tables.seed_effects import means_of
 
@@ -49,7 +50,8 @@ def rank_curve(
     `p_value` and `p_family` come from the permutation test (`exchanged`). The interval of `drop`
     allows for unequal noise (`_excess`) and for effects of a seed that differ between cells. If a
     table has one run of each cell, equal cells are second runs (`with_replicates`). The p-values
-    are then those of a bootstrap. `drop_error` is the standard error of `drop`.
+    are then those of a bootstrap. `drop_error` is the standard error of `drop`. Overlap and regret
+    are those of `transfer`.
     """
     if draws and draws < _FEWEST_DRAWS:
         raise InputError(
@@ -70,7 +72,8 @@ def rank_curve(
         notes.append(selected_and_measured(cells.before.name))
     notes += told
     if np.isnan(agreed.seed_tau[0]).all():
-        return curve.assign(drop_error=np.nan, p_value=np.nan, p_family=np.nan), notes
+        curve = curve.assign(drop_error=np.nan, p_value=np.nan, p_family=np.nan)
+        return curve.join(transfer(cells, top_percent, draws=draws, rng=rng.spawn(1)[0])), notes
     if len(cells) < FEW_CELLS:
         notes.append(f"with {len(cells)} cells the test detects only large changes")
         # With few cells `drop` and its percentiles are skewed, so the interval is made symmetric.
@@ -100,7 +103,7 @@ def rank_curve(
     curve["drop_low"] = np.fmax(curve["drop_low"], curve["seed_tau_low"] - 1)
     curve["drop_high"] = np.fmin(curve["drop_high"], curve["seed_tau_high"] + 1)
     curve["p_value"], curve["p_family"] = p_values
-    return curve, notes
+    return curve.join(transfer(cells, top_percent, draws=draws, rng=rng.spawn(1)[0])), notes
 
 
 def _with_two_seeds(paired: Paired) -> tuple[Paired, list[str]]:

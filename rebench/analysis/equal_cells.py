@@ -152,5 +152,6 @@ def equal_cell_tau(
     if groups >= 2:
         without = np.stack([tau(np.flatnonzero(of_cell != number))[0] for number in range(groups)])
         half = student_reach(groups - 1) * np.sqrt((groups - 1) * without.var(axis=0))
-    columns |= {"tau": whole, "tau_low": whole - half, "tau_high": whole + half}
+    low, high = np.clip([whole - half, whole + half], -1, 1)
+    columns |= {"tau": whole, "tau_low": low, "tau_high": high}
     return pd.DataFrame({**columns, "n_cells": n_cells, "n_classes": kept.n_classes})

@@ -27,6 +27,8 @@ __all__ = [
     "as_markdown",
     "caption_of",
     "legend",
+    "overlap_legend",
+    "overlap_table",
     "rank_table",
     "summary",
     "with_notes",
@@ -90,12 +92,53 @@ def rank_table(rerankings: Sequence[Reranking]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def overlap_table(one: Reranking) -> pd.DataFrame:
+    """Return the texts of overlap, seed overlap and weighted tau, a row per K with tau."""
+    return pd.DataFrame(
+        {
+            "K": f"{row['top_percent']:g}",
+            "overlap": number(row["overlap"]) or "-",
+            "95 % CI": span(row["overlap_low"], row["overlap_high"]) or "-",
+            "seed overlap": number(row["seed_overlap"]) or "-",
+            "its 95 % CI": span(row["seed_overlap_low"], row["seed_overlap_high"]) or "-",
+            "weighted tau": number(row["weighted_tau"]) or "-",
+        }
+        for row in one.frame().dropna(subset=["tau"]).to_dict("records")
+    )
+
+
+def overlap_legend(one: Reranking) -> str:
+    """Explain the columns of `overlap_table`, and state the regret of the transfer."""
+    said = (
+        "overlap: share of the K % best cells of one run that are among the K % best of a run of "
+        "the other recipe; seed overlap: between seeds of one recipe. weighted tau: of means over "
+        "seeds, with the largest weights for the best cells."
+    )
+    row = one.by_k.iloc[0]
+    if not math.isfinite(row["regret"]):
+        return said
+    said += (
+        f" Regret of the transfer: the best cell of a run of {one.before.name} loses "
+        f"{number(row['regret'])} points under {one.after.name}"
+    )
+    if interval := span(row["regret_low"], row["regret_high"]):
+        said += f" (95 % CI {interval})"
+    if not math.isfinite(row["seed_regret"]):
+        return f"{said}."
+    said += (
+        f"; the best cell of another seed of {one.after.name} loses {number(row['seed_regret'])}"
+    )
+    if interval := span(row["seed_regret_low"], row["seed_regret_high"]):
+        said += f" ({interval})"
+    return f"{said}."
+
+
 def summary(rerankings: Sequence[Reranking]) -> str:
     """State which of several rankings differ from their common baseline."""
     before, n = rerankings[0].before.name, len(rerankings)
     different = [one.after.name for one in rerankings if one.p_judged <= LEVEL]
     unknown = [one.after.name for one in rerankings if math.isnan(one.p_judged)]
-    equal = [one for one in rerankings if one.p_judged > LEVEL]
+    equal = sum(one.p_judged > LEVEL for one in rerankings)
     said = []
     if different:
         said.append(
@@ -103,13 +146,7 @@ def summary(rerankings: Sequence[Reranking]) -> str:
             f"explain (p <= {LEVEL:g}): {', '.join(different)}."
         )
     if equal:
-        found = f"In {len(equal)} of {n} comparisons with {before} no difference was detected"
-        drops = [one.detectable for one in equal if math.isfinite(one.detectable)]
-        least = " to ".join(dict.fromkeys(f"{of(drops):.2g}" for of in (min, max) if drops))
-        missed = f"; such studies often miss a drop of {least}"
-        said.append(f"{found}{missed if drops else ''}.")
-        if none := [one.after.name for one in equal if math.isinf(one.detectable)]:
-            said.append(f"The data are too few or too noisy to detect any drop: {', '.join(none)}.")
+        said.append(f"In {equal} of {n} comparisons with {before} no difference was detected.")
     if unknown:
         said.append(f"No p-value could be computed for {', '.join(unknown)}.")
     return " ".join(said)

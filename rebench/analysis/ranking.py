@@ -43,9 +43,11 @@ __all__ = [
     "agreement_frame",
     "at_k",
     "between_seeds",
+    "of_both_recipes",
     "of_means",
     "resampled",
     "resampled_agreement",
+    "run_pairs",
     "seed_agreement",
     "seed_jackknife",
     "with_interval",
@@ -159,7 +161,7 @@ def _agreement(
             n_cells = own[0][1][0]
     if known:
         alike = len(known) == 1 or np.array_equal(tables[0][1], tables[1][1])
-        seed_tau = _seed_tau(known[0], known[-1], alike=alike)
+        seed_tau = of_both_recipes(known[0], known[-1], alike=alike)
     if len(tables) == 2:
         crossed = _curves(tables, (0, 1), sample, top_percent, chooser)
         tau = np.mean([tau for tau, _ in crossed], axis=0)
@@ -178,7 +180,7 @@ def _curves(
     a, b = sides
     (first, mine), (second, its) = tables[a], tables[b]
     left_out = ((), ()) if chooser is None else (chooser.left_out[a], chooser.left_out[b])
-    pairs = _run_pairs(first, second, mine, its, same=a == b, left_out=left_out)
+    pairs = run_pairs(first, second, mine, its, same=a == b, left_out=left_out)
     runs = [(x, y) for _, x, y in pairs]
     return _best_curves(runs, sample, top_percent, chooser)
 
@@ -195,8 +197,8 @@ def _best_curves(
     return chosen_curves(runs, sample, top_percent, chooser.scores)
 
 
-def _seed_tau(first: Floats, second: Floats, *, alike: bool) -> Floats:
-    """Return seed tau from tau between the runs of each table, [pairs of seeds, ...].
+def of_both_recipes(first: Floats, second: Floats, *, alike: bool) -> Floats:
+    """Return seed tau from tau (or overlap) between the runs of each table, [pairs of seeds, ...].
 
     If both tables have the same seeds (`alike`), their equal pairs of seeds are combined.
     Otherwise each pair of one table is combined with each pair of the other.
@@ -210,7 +212,7 @@ def _seed_tau(first: Floats, second: Floats, *, alike: bool) -> Floats:
     return separate
 
 
-def _run_pairs(
+def run_pairs(
     first: Floats,
     second: Floats,
     mine: Ints,
@@ -454,7 +456,7 @@ def _jackknife_variance(
         first, second = tables[a].runs, tables[b].runs
         mine = np.broadcast_to(tables[a].seeds, first.shape)
         its = np.broadcast_to(tables[b].seeds, second.shape)
-        pairs = list(_run_pairs(first, second, mine, its, same=a == b))
+        pairs = list(run_pairs(first, second, mine, its, same=a == b))
         runs = [(x, y) for _, x, y in pairs]
         curves = _best_curves(runs, cells, top_percent, chooser)
         columns.append(np.array([places for places, _, _ in pairs]))
@@ -470,7 +472,7 @@ def _jackknife_variance(
             for side in (0, 1):
                 own = (columns[1 + side] != omitted).all(axis=1) | (side not in sides)
                 kept.append(taus[1 + side][own])
-            seed_tau = _seed_tau(kept[1], kept[2], alike=whole.shared_seeds)
+            seed_tau = of_both_recipes(kept[1], kept[2], alike=whole.shared_seeds)
             drops.append(seed_tau - kept[0].mean(axis=0))
         variance += (len(drops) - 1) * np.var(drops, axis=0)
     return variance

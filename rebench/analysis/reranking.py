@@ -7,11 +7,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 import pandas as pd
-from scipy import special
 
 from rebench.analysis.choices import TOP_PERCENT
 from rebench.analysis.common_scale import FEW_CELLS
@@ -41,9 +40,6 @@ __all__ = ["Contrast", "Reranking", "rerank"]
 Contrast: TypeAlias = Literal["recipe", "pipeline", "pipeline and recipe"]
 """The aspect in which two tables differ. Other code (pipeline) trained the published table."""
 
-# Drops are printed with two decimals.
-_SMALLEST_SHOWN: Final = 0.005
-
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Reranking(Drawable):
@@ -60,7 +56,8 @@ class Reranking(Drawable):
     by_k: pd.DataFrame
     """One row per K: `top_percent`, `n_cells`, `tau`, `seed_tau` and `drop` with `_low` and `_high`
     (95 %), `ratio` (corrected tau), `drop_error` (standard error), and `p_value` (at this K) and
-    `p_family` (adjusted for all K) of no drop."""
+    `p_family` (adjusted for all K) of no drop; `overlap`, `seed_overlap`, `regret` (points) and
+    `seed_regret` with `_low` and `_high`."""
     notes: tuple[str, ...]
     p_adjusted: float | None = None
     """The p-value adjusted for the other comparisons of the same study (Holm)."""
@@ -161,19 +158,6 @@ class Reranking(Drawable):
         return float(self._whole["ratio"])
 
     @property
-    def detectable(self) -> float:
-        """Return a drop at the largest K that such studies often miss; NaN if unknown.
-
-        It is 2.5 standard errors, more with several comparisons. Infinity means that no possible
-        drop is so large: tau is at least -1.
-        """
-        # For one K and normal estimates the power would be 80 %. In simulations of the test it was
-        # 17 to 70 % (`docs/explanation/test.md`).
-        errors = special.ndtri(1 - LEVEL / self.comparisons) + special.ndtri(0.8)
-        drop = float(errors * self._whole["drop_error"])
-        return math.inf if drop > self.seed_tau + 1 else drop
-
-    @property
     def _whole(self) -> pd.Series[float]:
         return self.by_k.nlargest(1, "top_percent").iloc[0]
 
@@ -201,10 +185,13 @@ class Reranking(Drawable):
     def jackknife(self) -> pd.DataFrame:
         """Return `drop` at each K with a 95 % interval and a p-value by a jackknife over seeds.
 
-        They are NaN if a table has fewer than three seeds.
+        They are NaN if a table has fewer than three seeds. Seed tau is between 0 and 1 and tau
+        between -1 and 1, so the interval ends at -1 and 2.
         """
         top = self.by_k["top_percent"].tolist()
-        return seed_jackknife(self.paired, top)
+        found = seed_jackknife(self.paired, top)
+        found[["drop_low", "drop_high"]] = found[["drop_low", "drop_high"]].clip(-1, 2)
+        return found
 
     def frame(self) -> pd.DataFrame:
         """Return one row per K: the columns of `by_k`, and the agreement of means over seeds.
@@ -271,7 +258,12 @@ class Reranking(Drawable):
                 )
         else:
             claim, row = "No difference was detected.", largest
-            warnings = self._limits(largest)
+            warnings = []
+            if largest["drop_high"] < 0:
+                warnings.append(
+                    "Tau is above seed tau: the tables agree more than independent runs do. Check "
+                    "whether they share runs."
+                )
         p_text = f"{_p_text(self.p_by_percent[row['top_percent']])}, adjusted for all K"
         if self.comparisons > 1:
             p_text += f" and {self.comparisons} comparisons"
@@ -324,23 +316,6 @@ class Reranking(Drawable):
                 f"(95 % CI {low} to {high}), above 0 in {100 * row['improved']:.0f} % of the cells"
             )
         return " ".join(f"{part}." for part in said)
-
-    def _limits(self, row: pd.Series[float]) -> list[str]:
-        """Return sentences on a drop that is often missed, and on a tau above seed tau."""
-        said = []
-        if math.isinf(self.detectable):
-            said.append("No drop can be detected with these data: they are too few or too noisy.")
-        elif self.detectable >= _SMALLEST_SHOWN:
-            said.append(
-                f"With {row['n_cells']:,.0f} cells, such studies often miss a drop of "
-                f"{self.detectable:.2g}."
-            )
-        if row["drop_high"] < 0:
-            said.append(
-                "Tau is above seed tau: the tables agree more than independent runs do. Check "
-                "whether they share runs."
-            )
-        return said
 
 
 def rerank(

@@ -259,7 +259,13 @@ def _with_p(reranking: Reranking) -> pd.DataFrame:
 
 def _print_group(group: Sequence[Reranking]) -> None:
     """Print comparisons with one table, and the verdict."""
-    from rebench.analysis.rank_table import legend, rank_table, summary
+    from rebench.analysis.rank_table import (
+        legend,
+        overlap_legend,
+        overlap_table,
+        rank_table,
+        summary,
+    )
 
     [first, *more] = group
     rows, title, verdict = rank_table(group), first.name, first.sentence
@@ -269,6 +275,9 @@ def _print_group(group: Sequence[Reranking]) -> None:
     print_rows(rows, as_json=False, title=title)
     say(legend(group))
     say(f"\n{verdict}\n")
+    if not more and len(rows):
+        print_rows(overlap_table(first), as_json=False)
+        say(f"{overlap_legend(first)}\n")
 
 
 def _check_files(figures: Sequence[Path], force: bool) -> None:

@@ -229,6 +229,7 @@ def _power(sweep: SweepSpec, expansion: Expansion, drop: float, like: str | None
             continue
         frame.insert(0, "top %", percent)
         frames.append(frame)
+    warn("the simulated recipe changes all cells: if yours changes few, the power is lower")
     if len(sweep.seeds) < FEWEST_SEEDS:
         warn(
             f"train {FEWEST_SEEDS} seeds: with fewer, `rebench rank` cannot test whether the "

@@ -10,7 +10,15 @@ from pathlib import Path
 import pandas as pd
 
 from rebench.analysis import Reranking, Study
-from rebench.analysis.rank_table import LEVEL, alike, legend, rank_table, summary
+from rebench.analysis.rank_table import (
+    LEVEL,
+    alike,
+    legend,
+    overlap_legend,
+    overlap_table,
+    rank_table,
+    summary,
+)
 from rebench.extensions import entries
 from rebench.printable import span
 from rebench.report import facts
@@ -96,6 +104,8 @@ def _curve_blocks(reranking: Reranking) -> list[Block]:
     return [
         TableBlock(rank_table([reranking])),
         Text([legend([reranking])]),
+        TableBlock(overlap_table(reranking)),
+        Text([overlap_legend(reranking)]),
         Details("Further measures at each K", [TableBlock(_further(known))]),
     ]
 
@@ -109,6 +119,5 @@ def _further(curve: pd.DataFrame) -> pd.DataFrame:
         "p at this K": curve["p_value"],
         "tau of means": curve["means_tau"],
         "Spearman of means": curve["spearman"],
-        "weighted tau of means": curve["weighted_tau"],
     }
     return pd.DataFrame(table).dropna(axis="columns", how="all")

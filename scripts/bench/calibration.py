@@ -34,9 +34,8 @@ from numpy.typing import NDArray
 from results_file import RESULTS, kept, publish
 from scipy import stats
 
-from rebench.analysis import TOP_PERCENT, Accuracies, Paired, compare, rank_intervals
+from rebench.analysis import TOP_PERCENT, Accuracies, Paired, rank_intervals
 from rebench.analysis.curve import rank_curve
-from rebench.analysis.power import power
 
 Floats = NDArray[np.float64]
 
@@ -359,18 +358,6 @@ def ranks_covered(n: int, seeds: int, world: str, noise: str, tables: int) -> di
     return told | {name: round(float(share), 4) for name, share in shares.items()}
 
 
-def named_drop_found(n: int, seeds: int, world: str, tables: int) -> dict[str, object]:
-    """Measure the power at the drop that, by `rank`, such studies often miss."""
-    rng = np.random.default_rng([n, seeds])
-    same = Scenario(n=n, seeds=(seeds, seeds), world=world)
-    drop = float(np.median([compare(*same.draw(rng), draws=200).detectable for _ in range(9)]))
-    many = Paired.of_values(*replace(same, n=2000).draw(rng)).before
-    found = power(many, drop, cells=[n], seeds=[seeds], draws=tables, rng=rng)
-    told = {"n": n, "seeds": seeds, "world": world, "tables": tables, "drop": round(drop, 4)}
-    return told | {"power": round(float(found["power"].iloc[0]), 4)}
-
-
-NAMED = tuple(itertools.product((60, 120, 480), (2, 3), ("benchmark", "tight")))
 DROPS = tuple(itertools.product((60, 200), (3, 5), (0.0, 0.1, 0.2, 0.5)))
 RANKED = tuple(itertools.product((20, 60, 500), (2, 3), ("benchmark", "tight"), ("normal", "t5")))
 
@@ -401,11 +388,7 @@ def main() -> None:
     parser.add_argument("--only", help="one question; the others' rows are kept")
     parser.add_argument("--ranks", action="store_true", help="intervals of ranks instead")
     parser.add_argument("--drops", action="store_true", help="intervals of a known drop instead")
-    parser.add_argument("--power", action="store_true", help="power at the drop that rank names")
     chosen = parser.parse_args()
-    if chosen.power:
-        publish("calibration-power", [named_drop_found(*each, chosen.large) for each in NAMED])
-        return
     if chosen.drops:
         publish("calibration-drops", [drop_covered(*each, tables=chosen.large) for each in DROPS])
         return

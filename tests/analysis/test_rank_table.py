@@ -69,16 +69,10 @@ def test_summary_names_the_rankings_that_differ():
         replace(one, p_adjusted=p_value, comparisons=3) for p_value in (0.05, 0.051, float("nan"))
     ]
     name = "topology(base_lr=0.46)"
-    missed = f"such studies often miss a drop of {found[0].detectable:.2g}."
     assert summary(found) == (
         f"1 of 3 rankings differ from that of benchmark by more than seeds explain (p <= 0.05): "
-        f"{name}. In 1 of 3 comparisons with benchmark no difference was detected; {missed} "
+        f"{name}. In 1 of 3 comparisons with benchmark no difference was detected. "
         f"No p-value could be computed for {name}."
-    )
-    wide = replace(one, by_k=one.by_k.assign(drop_error=0.4), p_adjusted=0.2, comparisons=3)
-    assert summary([found[1], wide]) == (
-        "In 2 of 2 comparisons with benchmark no difference was detected; such studies often "
-        f"miss a drop of {found[1].detectable:.2g} to {wide.detectable:.2g}."
     )
     assert legend(found) == (
         "K: the top K % of the cells by one seed of benchmark; its other seeds are measured. "

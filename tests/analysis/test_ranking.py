@@ -15,12 +15,12 @@ from rebench.analysis import TOP_PERCENT, Paired, agreement
 from rebench.analysis.concordance import top_mask, top_sizes
 from rebench.analysis.ranking import (
     TauSamples,
-    _run_pairs,
     affordable,
     at_k,
     between_seeds,
     of_means,
     resampled,
+    run_pairs,
     seed_jackknife,
     with_interval,
 )
@@ -299,7 +299,7 @@ def test_number_of_pairs_of_seeds_grows_linearly():
     def pairs(seeds, other):
         first, second = (np.zeros((2, n)) for n in (seeds, other))
         names = (np.tile(np.arange(n), (2, 1)) for n in (seeds, other))
-        return len(list(_run_pairs(first, second, *names, same=False)))
+        return len(list(run_pairs(first, second, *names, same=False)))
 
     assert [pairs(n, n) for n in (9, 10, 36, 64, 128)] == [72, 60, 72, 128, 256]
     assert [pairs(3, n) for n in (10, 20)] == [30 - 3, 60 - 3]
@@ -360,7 +360,7 @@ def test_equal_columns_are_paired_where_half_of_the_cells_have_different_seeds(f
     runs = np.arange(40.0).reshape(20, 2)
     mine = np.tile([5, 6], (20, 1))
     mine[:fair, 0] = 7
-    pairs = list(_run_pairs(runs, runs[:, :1], mine, np.full((20, 1), 5), same=False))
+    pairs = list(run_pairs(runs, runs[:, :1], mine, np.full((20, 1), 5), same=False))
     assert len(pairs) == used
     places, first, second = pairs[-1]
     assert places == (1, 0)
@@ -373,7 +373,7 @@ def test_other_columns_are_paired_where_a_tenth_of_the_cells_have_different_seed
     runs = np.arange(40.0).reshape(20, 2)
     its = np.tile([6, 5], (20, 1))
     its[:fair, 1] = 7
-    pairs = list(_run_pairs(runs[:, :1], runs, np.full((20, 1), 5), its, same=False))
+    pairs = list(run_pairs(runs[:, :1], runs, np.full((20, 1), 5), its, same=False))
     assert len(pairs) == used
     # Cells that have no different seed in this column use the pair of the other column again.
     column = np.where(np.arange(20) < fair, 1, 0) if used == 2 else np.zeros(20, dtype=int)
