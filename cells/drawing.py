@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from cells.graph import Graph, joined
+from cells.graph import Graph
 from cells.ops import AVG_POOL, CONV_1X1, CONV_3X3, SKIP
 
 __all__ = [
@@ -104,13 +104,14 @@ def arrows(graph: Graph) -> Iterator[Arrow]:
 
 def depths_text(graph: Graph) -> str:
     """Return the depths of all paths as text; a depth is the number of convolutions plus 1."""
-    depths: list[int] = []
+    depths: list[str] = []
     for convolutions, count in enumerate(graph.depth_polynomial()):
-        depths += [convolutions + 1] * count
+        depths += [f"{convolutions + 1}"] * count
     if not depths:
         return "no path from 0 to 3"
-    paths = "1 path, of depth" if len(depths) == 1 else f"{len(depths)} paths, of depths"
-    return f"{paths} {joined(depths).replace(';', ', ')}"
+    if len(depths) == 1:
+        return f"1 path, of depth {depths[0]}"
+    return f"{len(depths)} paths, of depths {', '.join(depths)}"
 
 
 def svg_pieces(graph: Graph) -> list[str]:
@@ -135,12 +136,12 @@ def svg(graph: Graph) -> str:
 
 def _edge_svg(arrow: Arrow) -> str:
     name, colour, _ = OPERATIONS[arrow.op]
-    strength = "" if arrow.live else f' opacity="{PALE}"'
+    opacity = 1 if arrow.live else PALE
     curve = f"M{_at(arrow.start)}Q{_at(arrow.control)} {_at(arrow.end)}"
     tip = "L".join(map(_at, arrow.tip))
     line = f'<path d="{curve}" fill="none" stroke="currentColor" stroke-width="3"/>'
     return (
-        f'<g class="op{arrow.op}" color="{colour}"{strength}>{line}'
+        f'<g class="op{arrow.op}" color="{colour}" opacity="{opacity}">{line}'
         f'<path d="M{tip}z" fill="currentColor"/>{_text_svg(arrow.label, name)}</g>'
     )
 

@@ -75,9 +75,9 @@ def write_explorer(
     else:
         found = compare(baseline, other, against_dataset=against_dataset, **chosen)
         tables = [found.before, found.after]
-    # A comparison of two data sets has the names of both; then the table has one, or it was named.
-    known = {key.dataset for key in opened.keys} & {dataset, found.dataset}
-    costs = opened.group(min(known, default=None)).network_cost("mflops")[tables[0].cells]
+    if dataset is None and " against " not in found.dataset:
+        dataset = found.dataset  # else the baseline has a single data set
+    costs = opened.group(dataset).network_cost("mflops")[tables[0].cells]
     page = _page(tables, costs)
     page["title"] = found.name
     page["levels"] = _levels(found.by_k, tables)
@@ -103,15 +103,20 @@ def _page(tables: Sequence[Accuracies], costs: NDArray[np.float64]) -> dict[str,
         columns[_COST] = costs
         views.append({"name": "accuracy and cost", "x": _COST, "y": last["mean"]})
     if len(sides) == 1 and len(first["runs"]) > 1:
-        known = {label: np.isfinite(columns[label]).sum() for label in first["runs"].values()}
-        x, y = sorted(known, key=known.__getitem__)[-2:]
+        # The two seeds that most items have.
+        labels = list(first["runs"].values())
+        labels.sort(key=lambda label: np.isfinite(columns[label]).sum())
+        x, y = labels[-2:]
         views.append({"name": "two seeds", "x": x, "y": y})
     order = np.argsort(-tables[0].centred_means, kind="stable")
     items = tables[0].cells[order].tolist()
+    ordered = {}
+    for label, values in columns.items():
+        ordered[label] = _plain(values[order])
     return {
         "word": _WORD,
         "items": list(map(str, items)),
-        "columns": {label: _plain(values[order]) for label, values in columns.items()},
+        "columns": ordered,
         "sides": sides,
         "views": views,
         "pictures": _pictures(items),
@@ -128,7 +133,9 @@ def _add_side(table: Accuracies, columns: dict[str, NDArray[Any]]) -> dict[str, 
         columns[side[str(column)]] = values.to_numpy()
     # Unknown seeds are negative; run 1 comes before run 2.
     for seed in sorted(table.seeds, key=lambda seed: (seed < 0, abs(seed))):
-        run = seed_name(seed) if seed < 0 else f"seed {seed}"
+        run = seed_name(seed)
+        if seed >= 0:
+            run = f"seed {run}"
         label = f"accuracy in {name}, {run} (%)"
         side["runs"][run] = label
         columns[label] = table.runs[:, table.seeds.index(seed)]
@@ -146,10 +153,11 @@ def _ranks(table: Accuracies) -> pd.DataFrame:
 def _pictures(items: Sequence[int]) -> dict[str, list[Any]]:
     """Return all distinct parts of pictures, and for each item the numbers of its parts."""
     numbers: dict[str, int] = {}
-    drawn = []
+    drawn: list[list[int]] = []
     for item in items:
-        pieces = item_picture(item)
-        drawn.append([numbers.setdefault(piece, len(numbers)) for piece in pieces])
+        drawn.append([])
+        for piece in item_picture(item):
+            drawn[-1].append(numbers.setdefault(piece, len(numbers)))
     return {"pieces": list(numbers), "items": drawn}
 
 
@@ -164,9 +172,11 @@ def _levels(by_k: pd.DataFrame, tables: Sequence[Accuracies]) -> list[dict[str, 
         texts = {f"{_WORD}s": f"{size:,} of {n_items:,}"}
         for name in ("tau", "seed_tau", "drop"):
             if name in row and math.isfinite(row[name]):
+                text = f"{number(row[name])}"
                 interval = span(row[f"{name}_low"], row[f"{name}_high"])
-                ends = f" (95 % CI {interval})" if interval else ""
-                texts[name.replace("_", " ")] = f"{number(row[name])}{ends}"
+                if interval:
+                    text += f" (95 % CI {interval})"
+                texts[name.replace("_", " ")] = text
         if math.isfinite(row.get("p_family", math.nan)):
             texts["p, for all K"] = probability(row["p_family"])
         if len(tables) == 2:
@@ -184,7 +194,9 @@ def _overlap(tables: Sequence[Accuracies], size: int) -> float:
 def _plain(values: NDArray[Any]) -> list[float | None]:
     """Return numbers for JSON: at most three decimals, None instead of NaN."""
     rounded = np.round(values.astype(np.float64), 3)
-    return [value if math.isfinite(value) else None for value in rounded.tolist()]
+    plain: NDArray[Any] = rounded.astype(object)
+    plain[~np.isfinite(rounded)] = None
+    return plain.tolist()
 
 
 def _html(page: dict[str, Any], verdict: str) -> str:
