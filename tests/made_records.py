@@ -57,6 +57,7 @@ def make_record(
         "ended": "b",
     } | changes
     return Record(
+        trial_id=trial.trial_id,
         trial=trial,
         outcome=Outcome(**outcome),
         cost=Cost(seconds=1.5, images_per_s=100.0, params_m=0.1, mflops=10.0),

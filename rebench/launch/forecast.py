@@ -11,14 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from rebench.launch.clusters.commands import largest_array
 from rebench.launch.decide import Throttle
 from rebench.launch.devices import visible_gpus
 from rebench.machine import cores, garbage_search_paused
 from rebench.runs import (
     GUESS,
+    Bundle,
     FinishedTrials,
-    Job,
     SweepSpec,
     TimeModel,
     Trial,
@@ -63,6 +62,8 @@ def forecast(
     here: bool = False,
 ) -> Forecast:
     """Return the cost of a sweep, with jobs of SLURM or `here`, on this machine."""
+    from rebench.launch.clusters.commands import largest_array
+
     options = spec.slurm
     groups = [
         one for one in group(trials, spec.stack) if any(trial.trial_id not in done for trial in one)
@@ -86,7 +87,7 @@ def forecast(
     )
 
 
-def _wall_s(jobs: Sequence[Job], at_once: int, largest: int) -> float:
+def _wall_s(jobs: Sequence[Bundle], at_once: int, largest: int) -> float:
     """Return when the last job ends. Arrays wait for each other; jobs in one start in order."""
     throttle, ends = Throttle(at_once, {}), {"": 0.0}
     for start in range(0, len(jobs), largest):

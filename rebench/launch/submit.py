@@ -28,9 +28,9 @@ from rebench.launch.clusters import cluster as cluster_of
 from rebench.launch.decide import Decision, Order, decide, smaller
 from rebench.launch.expansion import expand_spec
 from rebench.launch.forecast import times_for
-from rebench.launch.journal import Intent, Job, Journal, Submission
+from rebench.launch.journal import Intent, Journal, Submission
 from rebench.launch.state import State, adopt_jobs, read_state
-from rebench.launch.worker import work
+from rebench.launch.worker import work_here
 from rebench.recipes import own_package
 from rebench.runs import SweepSpec, Trial, read_spec, with_settings
 from rebench.runs.folder import Run, Tell, run_folder, unheard
@@ -174,6 +174,10 @@ class _Sending:
         """Submit the pending and lost trials."""
         limits = self.cluster.limits(self.spec.slurm)
         mine = Journal(Run.create(self.folder).folder).begin(self.tell)
+        jobs: list[str] = []
+        trials: set[str] = set()
+        refusal = _NO_ROOM
+        number = 0
         try:
             run = Run.open(self.folder).settled(self.tell)
             self._agree(run)
@@ -183,18 +187,26 @@ class _Sending:
             confirm(decision.hours)
             # A submission that was refused or declined leaves the stored sweep as it is.
             run.write_sweep(self.spec, self.trials)
-            recipes = {trial.recipe.name for trial in self.trials}
-            own = sorted({own_package(name) for name in recipes} - {""})
-            # Before the commit: a change in between makes the digests differ from those of a job.
-            code = {package: code_digest(package) for package in ("rebench", "cells", *own)}
-            commit, dirty = source_commit(*own)
-            known = {"code": code, "commit": commit, "dirty": dirty, "run": run.folder}
             # The finished trials of a stack keep their checkpoints until the stack is finished.
             run.remove_leftovers(state.done.keys() - state.held.keys() - decision.unfinished)
-            intent = decision.intent.model_copy(update=known)
+            intent = self._with_code(decision.intent, run)
             mine.write_intent(intent)
             live = any(job.live and job.cluster == self.order.cluster for job in state.jobs)
-            jobs, trials, refusal = self._send_arrays(mine, intent, decision, live=live)
+            while number < len(intent.chunks):
+                planned = mine.planned(intent, number)
+                after = decision.throttle.before(len(planned))
+                mine.touch()
+                try:
+                    sent = self.cluster.submit(planned, work_here, after=after)
+                except RebenchError as error:
+                    intent = self._after_refusal(error, mine, intent, number, live=live)
+                    refusal = f"SLURM takes no more jobs now ({error})"
+                    continue
+                mine.write_sent(number, sent)
+                decision.throttle.sent(sent.jobs[0].partition("_")[0], len(planned))
+                jobs += sent.jobs
+                trials.update(*(job.trials for job in planned))
+                number += 1
         finally:
             mine.close()
         failed_here = 0
@@ -202,57 +214,54 @@ class _Sending:
             failures = run.failures().values()
             failed_here = sum(one.submission == mine.number for one in failures)
         return replace(
-            self._summary(state, decision, trials, refusal or _NO_ROOM),
+            self._summary(state, decision, trials, refusal),
             jobs=tuple(jobs),
             adopted=adopted,
             failed_here=failed_here,
         )
 
-    def _send_arrays(
-        self, mine: Submission, intent: Intent, decision: Decision, *, live: bool
-    ) -> tuple[list[str], set[str], str]:
-        """Return the submitted jobs, their trials, and the reason why the cluster accepts no more.
+    def _with_code(self, intent: Intent, run: Run) -> Intent:
+        """Return the intent with the run and the code that its jobs need."""
+        packages = {own_package(trial.recipe.name) for trial in self.trials} - {""}
+        own = sorted(packages)
+        # Before the commit: a change in between makes the digests differ from those of a job.
+        code = {package: code_digest(package) for package in ("rebench", "cells", *own)}
+        commit, dirty = source_commit(*own)
+        known = {"code": code, "commit": commit, "dirty": dirty, "run": run.folder}
+        return intent.model_copy(update=known)
+
+    def _after_refusal(
+        self,
+        error: RebenchError,
+        mine: Submission,
+        intent: Intent,
+        number: int,
+        *,
+        live: bool,
+    ) -> Intent:
+        """Return the intent after a refusal of chunk `number`.
 
         Arrays that are too large are halved. Any other refusal raises, and so does a refusal of a
         single job if no job of the run is `live`.
         """
-        jobs: list[str] = []
-        trials: set[str] = set()
-        number = 0
-        refusal = ""
-        while number < len(intent.chunks):
-            planned = mine.planned(intent, number)
-            after = decision.throttle.before(len(planned))
-            mine.touch()
-            try:
-                sent = self.cluster.submit(planned, _work_here, after=after)
-            except RebenchError as error:
-                fewer = smaller(intent, number)
-                if isinstance(error, TooManyJobsError) and (fewer.chunks or live):
-                    mine.write_intent(fewer)
-                    intent = fewer
-                    refusal = f"SLURM takes no more jobs now ({error})"
-                    continue
-                if not self.cluster.has_queue:
-                    raise
-                left = 0
-                for later in range(number, len(intent.chunks)):
-                    left += sum(len(job.trials) for job in mine.planned(intent, later))
-                before = ""
-                if jobs:
-                    before = f"{len(jobs)} jobs were submitted before. "
-                raise type(error)(
-                    f"{error} | {before}It is unknown whether the cluster accepted this job:"
-                    " remove the cause (--set slurm.KEY=VALUE), then submit again. This finds"
-                    f" accepted jobs of the {left} trials, and sends the other trials"
-                ) from error
-            mine.write_sent(number, sent)
-            decision.throttle.sent(sent.jobs[0].partition("_")[0], len(planned))
-            jobs += sent.jobs
-            for job in planned:
-                trials.update(job.trials)
-            number += 1
-        return jobs, trials, refusal
+        fewer = smaller(intent, number)
+        if isinstance(error, TooManyJobsError) and (fewer.chunks or live):
+            mine.write_intent(fewer)
+            return fewer
+        if not self.cluster.has_queue:
+            raise error
+        before = ""
+        if number:
+            sent = sum(len(chunk.jobs) for chunk in intent.chunks[:number])
+            before = f"{sent} jobs were submitted before. "
+        left = 0
+        for later in range(number, len(intent.chunks)):
+            left += sum(len(job.trials) for job in mine.planned(intent, later))
+        raise type(error)(
+            f"{error} | {before}It is unknown whether the cluster accepted this job:"
+            " remove the cause (--set slurm.KEY=VALUE), then submit again. This finds"
+            f" accepted jobs of the {left} trials, and sends the other trials"
+        ) from error
 
     def rehearse(self) -> Submitted:
         """Return the result that `send` would have now; from files only, if SLURM is silent."""
@@ -278,7 +287,7 @@ class _Sending:
         if not jobs:
             return told
         after = decision.throttle.before(len(planned[0]))
-        first = self.cluster.submit(planned[0], _work_here, after=after, dry_run=True)
+        first = self.cluster.submit(planned[0], work_here, after=after, dry_run=True)
         preview = Preview(
             trials=told.sent,
             jobs=len(jobs),
@@ -392,11 +401,6 @@ def _stored(
     if not trials:
         raise InputError(f"{folder}/trials.jsonl lists no trial: submit the sweep's file again")
     return sweep, trials, last
-
-
-def _work_here(job: Job) -> None:
-    """Do the work of a job in this process."""
-    work(job.submission.run, job.submission.number, job.chunk, job.task, in_job=False)
 
 
 def _refuse(line: str) -> None:

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from rebench.data import TrainingData
     from rebench.train import Checkpoint
 
-__all__ = ["is_late", "work"]
+__all__ = ["is_late", "work", "work_here"]
 
 TrialGroup: TypeAlias = tuple[Trial, ...]
 
@@ -95,18 +95,22 @@ def _identify(submission: Submission, cluster: str, *, in_job: bool) -> tuple[Ho
     return me, rank, processes
 
 
-def work(run: Path, submission: int, chunk: int, task: int, *, in_job: bool = True) -> None:
-    """Train the remaining trials of a job, in its own process or in that of the submitter."""
-    if in_job:
-        search_garbage_rarely()
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
-    _Worker(Journal(run).submission(submission), chunk, task, in_job=in_job).work()
+def work(run: Path, submission: int, chunk: int, task: int) -> None:
+    """Train the remaining trials of a job in its own process."""
+    search_garbage_rarely()
+    _Worker(Journal(run).submission(submission), chunk, task, in_job=True).work()
+
+
+def work_here(job: Job) -> None:
+    """Train the remaining trials of a job in the process of the submitter."""
+    _Worker(job.submission, job.chunk, job.task, in_job=False).work()
 
 
 class _Worker:
     """One attempt of one worker."""
 
     def __init__(self, submission: Submission, chunk: int, task: int, *, in_job: bool) -> None:
+        logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
         folder = submission.run
         intent = submission.intent()
         if intent is None:

@@ -1,7 +1,7 @@
 from .folder import Failure, Run, listed_trials
 from .plan import (
     GUESS,
-    Job,
+    Bundle,
     TimeModel,
     fit_times,
     group,
@@ -39,12 +39,12 @@ from .trial import Plain, Protocol, RecipeSpec, Skeleton, Start, Trial
 
 __all__ = [
     "GUESS",
+    "Bundle",
     "Cost",
     "Curve",
     "Failure",
     "Finished",
     "FinishedTrials",
-    "Job",
     "Outcome",
     "Plain",
     "Protocol",

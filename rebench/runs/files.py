@@ -44,8 +44,10 @@ def open_file(path: Path, *, follow: bool = True) -> BinaryIO:
     """
     status_of(path)
     # If the file was replaced by a pipe in the meantime, do not wait for it.
-    opener = _without_waiting if follow else without_following
-    file = open(path, "rb", _PIECE_BYTES, opener=opener)  # noqa: SIM115 - closed below
+    flags = os.O_RDONLY | os.O_NONBLOCK
+    if not follow:
+        flags |= os.O_NOFOLLOW
+    file = os.fdopen(os.open(path, flags), "rb", _PIECE_BYTES)
     try:
         _regular(path, os.fstat(file.fileno()))
     except OddFileError:
@@ -69,15 +71,11 @@ def read_bounded(path: Path, file: BinaryIO, most_bytes: int = _MOST_BYTES) -> b
 
 
 def _regular(path: Path, status: os.stat_result) -> os.stat_result:
+    if stat.S_ISDIR(status.st_mode):
+        raise OddFileError(errno.EINVAL, os.strerror(errno.EISDIR), str(path))
     if not stat.S_ISREG(status.st_mode):
-        folder = stat.S_ISDIR(status.st_mode)
-        why = os.strerror(errno.EISDIR) if folder else "it is not a regular file"
-        raise OddFileError(errno.EINVAL, why, str(path))
+        raise OddFileError(errno.EINVAL, "it is not a regular file", str(path))
     return status
-
-
-def _without_waiting(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def without_following(path: str, flags: int) -> int:

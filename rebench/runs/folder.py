@@ -169,14 +169,17 @@ def read_own(path: Path) -> bytes:
 
 def listed_trials(run: Path, tell: Tell) -> Iterator[tuple[str, str]]:
     """Yield id and JSON of each trial, one at a time; report damaged lines."""
-    path, damaged = run / "trials.jsonl", list[int]()
-    start, end = len(_HEAD), len(_HEAD) + 16
+    path = run / "trials.jsonl"
+    damaged: list[int] = []
+    start = len(_HEAD)
+    end = start + 16
     try:
         with io.TextIOWrapper(open_file(path), "utf-8", errors="replace") as lines:
             read = functools.partial(lines.readline, _LONGEST_TRIAL)
-            for number, line in enumerate(map(str.rstrip, iter(read, "")), 1):
-                if line.startswith(_HEAD) and line.endswith("}}"):
-                    yield line[start:end], line[end + len(_BETWEEN) : -1]
+            for number, line in enumerate(iter(read, ""), 1):
+                text = line.rstrip()
+                if text.startswith(_HEAD) and text.endswith("}}"):
+                    yield text[start:end], text[end + len(_BETWEEN) : -1]
                 else:
                     damaged.append(number)
     except FileNotFoundError:
@@ -236,8 +239,7 @@ class Run:
             raise InputError(
                 f"{folder} is not a run folder: {wrong}; `rebench submit` prints the run's folder"
             )
-        original = identity.path if _is_copy(folder, identity) else None
-        return cls(folder.absolute(), identity.name, original)
+        return cls(folder.absolute(), identity.name, _original(folder, identity))
 
     @classmethod
     def create(cls, folder: Path) -> Run:
@@ -332,16 +334,18 @@ class Run:
         """Return all or some trials in order, by id; report damaged lines."""
         trials: dict[str, Trial] = {}
         for trial_id, line in listed_trials(self.folder, tell):
-            if wanted is None or trial_id in wanted:
+            if wanted is not None and trial_id not in wanted:
+                continue
+            try:
+                # An unknown key could change the meaning of a trial.
+                trial = Trial.model_validate_json(line)
+            except ValidationError:
                 trial = None
-                with contextlib.suppress(ValidationError):
-                    # An unknown key could change the meaning of a trial.
-                    trial = Trial.model_validate_json(line)
-                if trial is not None and trial.trial_id == trial_id:
-                    trials[trial_id] = trial
-                else:
-                    place = f"{self.folder}/trials.jsonl is damaged in the line of trial {trial_id}"
-                    tell(f"{place}: {_WRITTEN_ANEW}")
+            if trial is not None and trial.trial_id == trial_id:
+                trials[trial_id] = trial
+            else:
+                place = f"{self.folder}/trials.jsonl is damaged in the line of trial {trial_id}"
+                tell(f"{place}: {_WRITTEN_ANEW}")
         return trials
 
     def failures(self, tell: Tell = unheard) -> dict[str, Failure]:
@@ -354,32 +358,30 @@ class Run:
             except ValidationError:
                 tell(f"{line.place} is damaged: ignored")
                 continue
-            known = latest.get(failure.trial_id)
+            known = latest.setdefault(failure.trial_id, failure)
             # Clocks of nodes differ, so compare submissions before times.
-            if known is None or _order(known) <= _order(failure):
+            if (known.submission, known.time) <= (failure.submission, failure.time):
                 latest[failure.trial_id] = failure
         for problem in reader.problems:
             tell(problem)
         return latest
 
 
-def _order(failure: Failure) -> tuple[int, str]:
-    return failure.submission, failure.time
-
-
-def _is_copy(folder: Path, identity: Identity) -> bool:
-    """Return whether the run of this folder still exists at its original path."""
-    if identity.path is None or identity.path == folder.resolve():
-        return False
-    there = identity.path / "run.json"
+def _original(folder: Path, identity: Identity) -> Path | None:
+    """Return the original path of a copied run, if the run still exists there."""
+    path = identity.path
+    if path is None or path == folder.resolve():
+        return None
     try:
         # One folder can have two paths, for example on two hosts.
-        if there.stat().st_ino == (folder / "run.json").stat().st_ino:
-            return False
+        if (path / "run.json").stat().st_ino == (folder / "run.json").stat().st_ino:
+            return None
     except (OSError, ValueError):  # a path with NUL
-        return False
-    other = read_kept(Identity, there)
-    return other is not None and other.name == identity.name
+        return None
+    other = read_kept(Identity, path / "run.json")
+    if other is None or other.name != identity.name:
+        return None
+    return path
 
 
 def _for_others_to_read(path: str, flags: int) -> int:

@@ -19,7 +19,7 @@ from rebench.spaces import space_of
 
 __all__ = [
     "GUESS",
-    "Job",
+    "Bundle",
     "TimeModel",
     "fit_times",
     "group",
@@ -72,7 +72,7 @@ GUESS: Final = TimeModel(
 """Times of trials on an unknown GPU."""
 
 
-class Job(NamedTuple):
+class Bundle(NamedTuple):
     """Groups of trials of one job, in order, and their estimated seconds."""
 
     groups: tuple[tuple[Trial, ...], ...]
@@ -145,7 +145,7 @@ def pack(
     parallelism: int,
     shortest_s: float = 0.0,
     trials_per_job: int | None = None,
-) -> list[Job]:
+) -> list[Bundle]:
     """Divide groups into jobs in order: at least `parallelism` jobs, each within the time limit.
 
     There are fewer jobs if they would take less than `shortest_s` seconds on average.
@@ -157,7 +157,7 @@ def pack(
         parallelism = min(parallelism, max(1, int(sum(times) / shortest_s)))
     share = sum(times) / parallelism
     least = min(parallelism, len(groups))
-    jobs: list[Job] = []
+    jobs: list[Bundle] = []
     current: list[tuple[Trial, ...]] = []
     seconds, packed, count = 0.0, 0.0, 0
     for at, (members, time) in enumerate(zip(groups, times, strict=True)):
@@ -167,14 +167,14 @@ def pack(
             # Close the job if `least` jobs could not be reached otherwise, with one group each.
             full |= len(groups) - at < least - len(jobs)
         if current and full:
-            jobs.append(Job(tuple(current), seconds))
+            jobs.append(Bundle(tuple(current), seconds))
             current, seconds, count = [], 0.0, 0
         current.append(members)
         seconds += time
         packed += time
         count += len(members)
     if current:
-        jobs.append(Job(tuple(current), seconds))
+        jobs.append(Bundle(tuple(current), seconds))
     return jobs
 
 
@@ -185,7 +185,7 @@ def pack_jobs(
     *,
     trials_per_job: int | None = None,
     here: bool = False,
-) -> list[Job]:
+) -> list[Bundle]:
     """Return the jobs of a sweep with these options.
 
     Jobs `here`, on this machine, have no time limit and may be short.

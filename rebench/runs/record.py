@@ -152,14 +152,20 @@ def source_commit(*packages: str) -> tuple[str | None, bool | None]:
     # The package may be installed inside an unrelated repository.
     if not commit or not _git(folder, "ls-files", "--", "__init__.py"):
         return None, None
-    return commit, any(_is_edited(package) for package in ("rebench", "cells", *packages))
+    for package in ("rebench", "cells", *packages):
+        place = _place(package)
+        words = ("status", "--porcelain", "--untracked-files=all", "--", place.name)
+        if _git(place.parent, *words) != "":
+            return commit, True
+    return commit, False
 
 
 def code_digest(package: str) -> str:
     """Return a digest of the files of a loaded package, or of the file of a module."""
     place = _place(package)
+    files = sorted(place.rglob("*")) if place.is_dir() else [place]
     content = hashlib.sha256()
-    for file in sorted(place.rglob("*")) if place.is_dir() else [place]:
+    for file in files:
         if file.suffix in (".py", ".toml"):
             name = file.relative_to(place.parent)
             content.update(f"{name}\0".encode() + file.read_bytes())
@@ -172,24 +178,16 @@ def code_origin(package: str) -> dict[str, Any]:
 
     The answer is that of the first call, because the files can change after they were loaded.
     """
-    commit, dirty = source_commit(*filter(None, [package]))
-    return {
-        "commit": commit,
-        "dirty": dirty,
-        "recipe_code": code_digest(package) if package else None,
-    }
+    own = [package] if package else []
+    commit, dirty = source_commit(*own)
+    digest = code_digest(package) if package else None
+    return {"commit": commit, "dirty": dirty, "recipe_code": digest}
 
 
 def _place(package: str) -> Path:
     """Return the folder of a loaded package, or the file of a module."""
     file = Path(getattr(sys.modules.get(package), "__file__", None) or os.devnull)
     return file.parent if file.name == "__init__.py" else file
-
-
-def _is_edited(package: str) -> bool:
-    place = _place(package)
-    words = ("status", "--porcelain", "--untracked-files=all", "--", place.name)
-    return _git(place.parent, *words) != ""
 
 
 def job_name() -> str | None:
@@ -265,14 +263,6 @@ class Record(Plain):
     outcome: Outcome
     trial: Trial
     provenance: Provenance
-
-    @model_validator(mode="before")
-    @classmethod
-    def _fill_id(cls, value: Any) -> Any:
-        trial = value.get("trial") if isinstance(value, dict) else None
-        if isinstance(trial, Trial) and "trial_id" not in value:
-            return {**value, "trial_id": trial.trial_id}
-        return value
 
     @model_validator(mode="after")
     def _check_id(self) -> Record:

@@ -97,18 +97,15 @@ class ShardWriter:
                 written += os.write(file, data[written:])
             os.fsync(file)
         except OSError as error:
-            self._cut(file, start)
+            try:
+                os.ftruncate(file, start)
+            except OSError:
+                # If an incomplete line cannot be removed, it must remain the last of its file.
+                with contextlib.suppress(OSError):
+                    os.close(file)
+                self._file = None
             return error
         return None
-
-    def _cut(self, file: int, size: int) -> None:
-        try:
-            os.ftruncate(file, size)
-        except OSError:
-            # If an incomplete line cannot be removed, it must remain the last of its file.
-            with contextlib.suppress(OSError):
-                os.close(file)
-            self._file = None
 
     def _open(self) -> int:
         self.folder.mkdir(parents=True, exist_ok=True)

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
 from typing import Annotated, Any, Final
 
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from rebench.printable import CONTROL
 from rebench.runs.trial import Plain
@@ -15,6 +20,36 @@ from rebench.runs.trial import Plain
 __all__ = ["SlurmOptions", "slurm_minutes"]
 
 _LARGEST: Final = 2**31 - 1
+
+
+def slurm_minutes(text: str) -> float:
+    """Return the minutes of a time such as ``30`` or ``1-00:00:00``; infinite for other texts."""
+    match = re.fullmatch(r"(?:(\d{1,9})-)?(\d{1,9})(?::(\d{1,9}))?(?::(\d{1,9}))?", text.strip())
+    if match is None:
+        return math.inf
+    given = [int(part) for part in match.groups()[1:] if part is not None]
+    # A single number counts minutes, or hours after days.
+    if match[1] is None and len(given) < 3:
+        given = [0, *given]
+    hours, minutes, seconds = [*given, 0, 0][:3]
+    return (int(match[1] or 0) * 24 + hours) * 60 + minutes + seconds / 60
+
+
+def _in_minutes(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    minutes = slurm_minutes(value)
+    if math.isinf(minutes):
+        raise ValueError(f"a time is minutes or as in '1-00:00', '8:00:00', got {value!r}")
+    return math.ceil(minutes)
+
+
+def _lines(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.splitlines()
+    if not isinstance(value, list):
+        return value
+    return [one.removesuffix("\n") if isinstance(one, str) else one for one in value]
 
 
 class SlurmOptions(Plain, strict=True):
@@ -48,7 +83,7 @@ class SlurmOptions(Plain, strict=True):
     """Memory of a job."""
     mem_per_cpu: Annotated[str, Field(pattern=r"^\d{1,9}[KMGT]?$")] | None = None
     """Alternative: memory of each core, such as `4G`."""
-    time_min: Annotated[int, Field(ge=1)] = 240
+    time_min: Annotated[int, BeforeValidator(_in_minutes), Field(ge=1)] = 240
     """Time limit of a job in minutes, or as `time = "1-00:00"`. Trials are packed to fit."""
     signal_delay_s: Annotated[int, Field(ge=1)] = 120
     """Seconds from the signal to write checkpoints to the end of a job; at most half its time."""
@@ -64,7 +99,7 @@ class SlurmOptions(Plain, strict=True):
     """Compile every network with `torch.compile`."""
     cuda_graphs: bool = False
     """Replay training steps as CUDA graphs, which is faster for small networks."""
-    setup: list[str] = Field(default_factory=list)
+    setup: Annotated[list[str], BeforeValidator(_lines)] = Field(default_factory=list)
     """Shell commands before `python`, such as `module load cuda`."""
     container_image: str | None = None
     """Apptainer image in which workers run."""
@@ -85,56 +120,40 @@ class SlurmOptions(Plain, strict=True):
     @classmethod
     def _spelt_otherwise(cls, given: Any) -> Any:
         if isinstance(given, dict) and "time" in given:
-            return {key: value for key, value in given.items() if key != "time"} | {
-                "time_min": given["time"]
-            }
+            given = dict(given)
+            given["time_min"] = given.pop("time")
         return given
-
-    @field_validator("time_min", mode="before")
-    @classmethod
-    def _in_minutes(cls, value: Any) -> Any:
-        if not isinstance(value, str):
-            return value
-        if math.isinf(minutes := slurm_minutes(value)):
-            raise ValueError(f"a time is minutes or as in '1-00:00', '8:00:00', got {value!r}")
-        return math.ceil(minutes)
-
-    @field_validator("setup", mode="before")
-    @classmethod
-    def _lines(cls, value: Any) -> Any:
-        lines = value.splitlines() if isinstance(value, str) else value
-        if not isinstance(lines, list):
-            return value
-        return [one.removesuffix("\n") if isinstance(one, str) else one for one in lines]
 
     @field_validator("*")
     @classmethod
     def _on_one_line(cls, value: Any, info: ValidationInfo) -> Any:
-        # `setup` contains lines of shell, in which tabs are allowed.
-        allowed = "\t" if info.field_name == "setup" else ""
         if isinstance(value, int) and value > _LARGEST:
             raise ValueError(f"must be at most {_LARGEST}")
-        for text in _texts(value):
-            if any(one not in allowed for one in CONTROL.findall(text)):
+        # `setup` contains lines of shell, in which tabs are allowed.
+        allowed = "\t" if info.field_name == "setup" else ""
+        texts = [value]
+        if isinstance(value, list):
+            texts = value
+        elif isinstance(value, dict):
+            texts = list(value.values())
+        for text in texts:
+            if isinstance(text, str) and set(CONTROL.findall(text)) - set(allowed):
                 raise ValueError(f"must be one line without control characters, got {text!r}")
         return value
 
-    @field_validator("container_binds")
-    @classmethod
-    def _of_a_container(cls, binds: list[str], info: ValidationInfo) -> list[str]:
-        if binds and not info.data.get("container_image"):
-            raise ValueError("container_binds need a container_image")
-        for bind in binds:
-            places = bind.split(":")
-            if not all(places) or len(places) > 3 or "," in bind:
-                raise ValueError(f"a bind is SOURCE[:TARGET[:OPTION]], got {bind!r}")
-        return binds
-
     @model_validator(mode="after")
-    def _one_way(self) -> SlurmOptions:
+    def _fit_together(self) -> SlurmOptions:
         for one, other in (("gres", "gpus_per_task"), ("mem_gb", "mem_per_cpu")):
             if getattr(self, one) and getattr(self, other):
                 raise ValueError(f"give either {one} or {other}, not both")
+        if self.cuda_graphs and self.device == "cpu":
+            raise ValueError("CUDA graphs need a GPU, and device is 'cpu'; leave one of them out")
+        if self.container_binds and not self.container_image:
+            raise ValueError("container_binds need a container_image")
+        for bind in self.container_binds:
+            places = bind.split(":")
+            if not all(places) or len(places) > 3 or "," in bind:
+                raise ValueError(f"a bind is SOURCE[:TARGET[:OPTION]], got {bind!r}")
         return self
 
     @property
@@ -147,34 +166,8 @@ class SlurmOptions(Plain, strict=True):
         """Setting that needs a GPU; empty without one."""
         if self.gpus:
             return f"gpus_per_task = {self.gpus_per_task}"
-        on_gpu = self.device.startswith("cuda")
-        return "cuda_graphs = true" if self.cuda_graphs else f"device = {self.device!r}" * on_gpu
-
-    @field_validator("cuda_graphs")
-    @classmethod
-    def _on_a_gpu(cls, value: bool, info: ValidationInfo) -> bool:
-        if value and info.data.get("device") == "cpu":
-            raise ValueError("CUDA graphs need a GPU, and device is 'cpu'; leave one of them out")
-        return value
-
-
-def _texts(value: Any) -> Iterator[str]:
-    """Yield every text in the value of an option."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict | list):
-        for part in (*value, *value.values()) if isinstance(value, dict) else value:
-            yield from _texts(part)
-
-
-def slurm_minutes(text: str) -> float:
-    """Return the minutes of a time such as ``30`` or ``1-00:00:00``; infinite for other texts."""
-    match = re.fullmatch(r"(?:(\d{1,9})-)?(\d{1,9})(?::(\d{1,9}))?(?::(\d{1,9}))?", text.strip())
-    if match is None:
-        return math.inf
-    given = [int(part) for part in match.groups()[1:] if part is not None]
-    # A single number counts minutes, or hours after days.
-    if match[1] is None and len(given) < 3:
-        given = [0, *given]
-    hours, minutes, seconds = [*given, 0, 0][:3]
-    return (int(match[1] or 0) * 24 + hours) * 60 + minutes + seconds / 60
+        if self.cuda_graphs:
+            return "cuda_graphs = true"
+        if self.device.startswith("cuda"):
+            return f"device = {self.device!r}"
+        return ""

@@ -119,9 +119,15 @@ class Speed:
 
     def switches(self, device: torch.device, trial: Trial) -> dict[str, bool]:
         """Return the switches that can change the rounding of a trial on this device."""
-        names = ["deterministic", "tf32", "cuda_graphs"] if device.type == "cuda" else []
-        last = self.has_channels_last(device, trial)
-        return {"channels_last": last} | {name: getattr(self, name) for name in ["compile", *names]}
+        switches = {
+            "channels_last": self.has_channels_last(device, trial),
+            "compile": self.compile,
+        }
+        if device.type == "cuda":
+            switches["deterministic"] = self.deterministic
+            switches["tf32"] = self.tf32
+            switches["cuda_graphs"] = self.cuda_graphs
+        return switches
 
 
 def numerics(speed: Speed) -> contextlib.AbstractContextManager[None]:

@@ -29,12 +29,11 @@ class EpochReport:
     @property
     def line(self) -> str:
         """The report as one line of text."""
-        shown = "  ".join(
-            f"{split} {accuracy:.2f}% loss {loss:.4f}"
-            for split, (accuracy, loss) in self.metrics.items()
-        )
+        shown = ""
+        for split, (accuracy, loss) in self.metrics.items():
+            shown += f"{split} {accuracy:.2f}% loss {loss:.4f}  "
         return (
-            f"{self.trial.describe()}  epoch {self.epoch}/{self.trial.epochs}  {shown}  "
+            f"{self.trial.describe()}  epoch {self.epoch}/{self.trial.epochs}  {shown}"
             f"{self.images_per_s:.0f} images/s  {self.seconds_left:.0f} s left"
         )
 
@@ -61,14 +60,14 @@ class Progress:
 
     def outcome(self, hyper: HyperParameters) -> Outcome:
         """Return the outcome for a record; a diverged trial includes the epoch of divergence."""
+        curves = {}
+        for split, (accuracies, losses) in self.curves.items():
+            curves[split] = Curve(accuracy=_finite(accuracies), loss=_finite(losses))
         return Outcome(
             status="done" if self.diverged_epoch is None else "diverged",
             learning_rate=hyper.learning_rate,
             layer_multipliers=dict(hyper.layer_multipliers),
-            curves={
-                split: Curve(accuracy=_finite(accuracies), loss=_finite(losses))
-                for split, (accuracies, losses) in self.curves.items()
-            },
+            curves=curves,
             diverged_epoch=self.diverged_epoch,
         )
 

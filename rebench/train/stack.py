@@ -102,6 +102,9 @@ class Stack:
         self._call: Callable[[torch.Tensor], torch.Tensor] = self.net.__call__
         if speed.compile:
             self._call = torch.compile(self._call)
+        self._precision: contextlib.AbstractContextManager[object] = contextlib.nullcontext()
+        if self.protocol.precision == "bf16":
+            self._precision = torch.autocast(device.type, dtype=torch.bfloat16)
         self._replays: dict[TrainStep, TrainStep] = {}
 
     def __len__(self) -> int:
@@ -134,7 +137,9 @@ class Stack:
 
     def train(self, images: torch.Tensor, labels: torch.Tensor) -> None:
         """Take one step on images [batch, copies * 3, ...] and labels [copies, batch]."""
-        self._run(self._learn, images, labels, whole=labels.shape[1] == self.protocol.batch_size)
+        is_whole = labels.shape[1] == self.protocol.batch_size
+        step = self._graphed(self._learn, images, labels) if is_whole else self._learn
+        step(images, labels)
 
     def evaluate(
         self, batches: Iterable[tuple[torch.Tensor, torch.Tensor]]
@@ -149,7 +154,9 @@ class Stack:
         n = 0
         self.net.eval()
         for images, labels in batches:
-            self._run(self._judge, images, labels, whole=len(labels) == self._speed.eval_batch_size)
+            is_whole = len(labels) == self._speed.eval_batch_size
+            step = self._graphed(self._judge, images, labels) if is_whole else self._judge
+            step(images, labels)
             n += len(labels)
         self.net.train()
         losses = self._judged_loss.tolist()
@@ -184,14 +191,13 @@ class Stack:
             self.loss[copy] = saved.partial_loss
             self.correct[copy] = saved.partial_correct
 
-    def _run(
-        self, step: TrainStep, images: torch.Tensor, labels: torch.Tensor, *, whole: bool
-    ) -> None:
-        """Take a step; replay a CUDA graph if graphs are on and the batch is complete."""
-        # The last batch of an epoch can be smaller, and a graph has a fixed shape.
-        if not self._speed.cuda_graphs or not whole:
-            step(images, labels)
-            return
+    def _graphed(self, step: TrainStep, images: torch.Tensor, labels: torch.Tensor) -> TrainStep:
+        """Return the step for complete batches: the replay of a CUDA graph if graphs are on.
+
+        The last batch of an epoch can be smaller, and a graph has a fixed shape.
+        """
+        if not self._speed.cuda_graphs:
+            return step
         if step not in self._replays:
             # The capture changes the state.
             before = [(tensor, tensor.detach().clone()) for tensor in self._state()]
@@ -199,7 +205,7 @@ class Stack:
             with torch.no_grad():
                 for tensor, value in before:
                     tensor.copy_(value)
-        self._replays[step](images, labels)
+        return self._replays[step]
 
     def _state(self) -> Iterator[torch.Tensor]:
         """Yield every tensor that a step changes."""
@@ -209,7 +215,9 @@ class Stack:
         yield from (self.loss, self.correct, self._judged_loss, self._judged_correct)
 
     def _learn(self, images: torch.Tensor, labels: torch.Tensor) -> None:
-        logits = self._logits(images)
+        with self._precision:
+            logits = self._call(images)
+        logits = logits.reshape(*labels.shape, -1).float()
         losses = F.cross_entropy(
             logits.flatten(0, 1),
             labels.flatten(),
@@ -224,22 +232,13 @@ class Stack:
 
     @torch.no_grad()
     def _judge(self, images: torch.Tensor, labels: torch.Tensor) -> None:
-        logits = self._logits(images)
         both = labels.expand(len(self), -1)
+        with self._precision:
+            logits = self._call(images)
+        logits = logits.reshape(*both.shape, -1).float()
         losses = F.cross_entropy(logits.flatten(0, 1), both.flatten(), reduction="none")
         self._judged_loss += losses.view(both.shape).sum(1)
         self._judged_correct += (logits.argmax(2) == both).sum(1)
-
-    def _logits(self, images: torch.Tensor) -> torch.Tensor:
-        """Return logits in float32, [copies, batch, classes]."""
-        precision: contextlib.AbstractContextManager[object] = contextlib.nullcontext()
-        if self.protocol.precision == "bf16":
-            precision = torch.autocast(self._device.type, dtype=torch.bfloat16)
-        with precision:
-            logits = self._call(images)
-        if logits.dim() == 2:
-            logits = logits[None]
-        return logits.float()
 
 
 def _on_cpu(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:

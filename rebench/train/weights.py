@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -99,10 +100,12 @@ class KeptNetwork:
         if split not in data.evaluation:
             raise UnknownNameError("split", split, data.evaluation)
         source = BatchSource(data.evaluation[split], data.spec, device="cpu", channels_last=True)
-        net, right = self.load(), 0
+        net = self.load()
+        right = 0
         with torch.no_grad():
             for images, labels in source.plain(Speed().eval_batch_size):
-                right += int((net(change(images)).argmax(1) == labels).sum())
+                predicted = net(change(images)).argmax(1)
+                right += int((predicted == labels).sum())
         return 100 * right / len(source)
 
     def read(self) -> dict[str, torch.Tensor]:
@@ -110,13 +113,17 @@ class KeptNetwork:
         with torch.device("meta"):
             net = build_net(self.trial, data_spec(self.trial.dataset).classes)
         weights = {name: list(value.shape) for name, value in net.state_dict().items()}
-        momenta = {_MOMENTUM + name: list(value.shape) for name, value in net.named_parameters()}
+        state = dict(weights)
+        for name, value in net.named_parameters():
+            state[_MOMENTUM + name] = list(value.shape)
+        tensors = {}
         with _opened(self.path) as file:
             # Shapes are checked before tensors are read, so that a large file does no harm.
-            held = {name: file.get_slice(name).get_shape() for name in file.keys()}  # noqa: SIM118 - no mapping
-            if held not in (weights, weights | momenta):
+            shapes = {name: file.get_slice(name).get_shape() for name in file.keys()}  # noqa: SIM118 - no mapping
+            if shapes not in (weights, state):
                 raise StoreError(f"{self.path} does not contain the tensors of {self.describe()}")
-            tensors = {name: file.get_tensor(name) for name in held}
+            for name in shapes:
+                tensors[name] = file.get_tensor(name)
         if self._told.get("sha256") != _checksum(self._told["record"], tensors):
             raise StoreError(f"{self.path} is damaged: its checksum is wrong")
         return tensors
@@ -134,10 +141,13 @@ def save_network(folder: Path, options: TrainOptions, record: Record, final: Che
         return
     tensors = dict(final.net)
     if options.keep == "state":
-        tensors |= {_MOMENTUM + name: value for name, value in final.momentum.items()}
-    if options.half:
-        tensors = {name: _half(value) for name, value in tensors.items()}
-    tensors = {name: value.contiguous() for name, value in tensors.items()}
+        for name, value in final.momentum.items():
+            tensors[_MOMENTUM + name] = value
+    for name, value in tensors.items():
+        # Only kernels: other tensors are small.
+        if options.half and value.dim() > 1 and torch.isfinite(value.half()).all():
+            value = value.half()
+        tensors[name] = value.contiguous()
     about = record.model_dump_json(by_alias=True)
     told = {"record": about, "sha256": _checksum(about, tensors)}
     write_atomically(_place(folder, record.trial), save(tensors, told))
@@ -161,12 +171,12 @@ def kept_networks(run: str | Path, cell: Any = None, **fields: Any) -> list[Kept
             'if the sweep has keep = "weights" in [train]'
         )
     wanted = _trial(0 if cell is None else cell, fields)
-    files = folder.glob(f"{'*' if cell is None else wanted.index}/*{_SUFFIX}")
-    found = [
-        kept
-        for kept in map(KeptNetwork.open, files)
-        if all(getattr(kept.trial, name) == getattr(wanted, name) for name in fields)
-    ]
+    place = "*" if cell is None else str(wanted.index)
+    found = []
+    for path in folder.glob(f"{place}/*{_SUFFIX}"):
+        kept = KeptNetwork.open(path)
+        if all(getattr(kept.trial, name) == getattr(wanted, name) for name in fields):
+            found.append(kept)
     return sorted(found, key=lambda kept: (kept.trial.index, kept.trial.seed, kept.describe()))
 
 
@@ -193,7 +203,9 @@ def network(cell: Any, *, run: str | Path | None = None, **fields: Any) -> Layer
     found = kept_networks(run, cell, **fields)
     if len(found) == 1:
         return found[0].load()
-    asked = ", ".join([f"cell {cell}", *(f"{name} {value}" for name, value in fields.items())])
+    asked = f"cell {cell}"
+    for name, value in fields.items():
+        asked += f", {name} {value}"
     if found:
         listed = "; ".join(kept.describe() for kept in found[:12])
         raise InputError(f"{len(found)} networks match {asked}; name one, such as: {listed}")
@@ -213,17 +225,20 @@ def begin_with(trial: Trial, folder: Path | None, data: TrainingData) -> Checkpo
     if not (path := _place(folder, trial.source)).exists():
         raise TrainingError(f"{needs}, which {folder} has not kept; diverged trials keep none")
     kept = KeptNetwork.open(path)
-    tensors = kept.read()
-    momenta = [name for name in tensors if name.startswith(_MOMENTUM)]
-    weights = {name: tensors[name] for name in tensors if name not in momenta}
-    momentum = {name: torch.zeros_like(value) for name, value in weights.items()}
-    if what == "state":
-        momentum = {name.removeprefix(_MOMENTUM): tensors[name] for name in momenta}
+    weights = {}
+    momentum = {}
+    for name, value in kept.read().items():
+        if name.startswith(_MOMENTUM):
+            momentum[name.removeprefix(_MOMENTUM)] = value
+        else:
+            weights[name] = value
+    if what == "weights":
+        momentum = {name: torch.zeros_like(value) for name, value in weights.items()}
     if not momentum:
         raise TrainingError(f"{needs}, but {path} has only weights: set keep = 'state' there")
     if kept.record.provenance.data_digest != data.digest:
         raise TrainingError(f"{needs}, but {path} was trained on other images")
-    unknown = [float("nan")] * epoch
+    unknown = [math.nan] * epoch
     curves = {split: (list(unknown), list(unknown)) for split in ("train", *data.evaluation)}
     own = {"learning_rate", "layer_multipliers"}
     rates = HyperParameters(**kept.record.outcome.model_dump(include=own))
@@ -283,12 +298,6 @@ def _trial(cell: Any, fields: Mapping[str, Any]) -> Trial:
     except ValidationError as error:
         first = error.errors()[0]
         raise InputError(f"{first['loc'][0]}: {rule_of(first)}, got {first['input']!r}") from error
-
-
-def _half(value: torch.Tensor) -> torch.Tensor:
-    """Return a kernel in half precision if its values fit; other (small) tensors stay unchanged."""
-    narrow = value.half() if value.dim() > 1 else value
-    return narrow if torch.isfinite(narrow).all() else value
 
 
 def _checksum(record: str, tensors: dict[str, torch.Tensor]) -> str:

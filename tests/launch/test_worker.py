@@ -238,11 +238,11 @@ def test_worker_ends_if_its_run_is_deleted_or_replaced(tmp_path, listening, monk
 
     listening("recorded", change)
     if gone == "damaged":
-        work(run.folder, 1, 0, 0, in_job=False)
+        _work_here(run)
         assert len(FinishedTrials(run.folder).refresh().trials) == 2
         return
     with pytest.raises(StoreError, match="was deleted or replaced: this worker ends"):
-        work(run.folder, 1, 0, 0, in_job=False)
+        _work_here(run)
     assert run.folder.exists() == (gone == "made anew")
     assert not (run.folder / "claims").exists()
 
@@ -295,7 +295,7 @@ def test_record_names_the_submitters_commit_though_the_worker_finds_no_git(spec,
 def test_record_names_the_workers_commit_where_an_older_submitter_wrote_none(tmp_path):
     run = _prepared(tmp_path / "run", expand_spec(parse_spec(SWEEP)).trials[:1])
     assert Journal(run.folder).submission(1).intent().commit is None
-    work(run.folder, 1, 0, 0, in_job=False)
+    _work_here(run)
     [record] = FinishedTrials(run.folder).refresh().records.values()
     assert record["provenance"]["commit"] == _git("rev-parse", "HEAD")
 
@@ -365,7 +365,7 @@ def test_worker_in_a_container_may_have_other_code(tmp_path):
         submission.write_intent(submission.intent().model_copy(update={"code": {"rebench": "0"}}))
         refused = pytest.raises(ClusterError, match="the code of rebench changed after the submis")
         with contextlib.nullcontext() if options else refused:
-            work(run.folder, 1, 0, 0, in_job=False)
+            _work_here(run)
         assert len(FinishedTrials(run.folder).refresh().trials) == len(options)
 
 
@@ -451,11 +451,17 @@ def _prepared(folder: Path, trials: tuple[Trial, ...] = (), **options) -> Run:
     return run
 
 
+def _work_here(run: Run) -> None:
+    """Do the work of the first job in this process."""
+    job, *_ = Journal(run.folder).submission(1).jobs()
+    worker.work_here(job)
+
+
 def test_job_that_does_not_know_its_trials_ends_and_says_what_to_do(tmp_path):
     run = _prepared(tmp_path / "run")
     (run.folder / "submissions/0001/intent.json").write_text("{")
     with pytest.raises(StoreError, match=r"intent.json is missing or damaged.* submit again"):
-        work(run.folder, 1, 0, 0, in_job=False)
+        work(run.folder, 1, 0, 0)
 
 
 def test_trouble_of_the_machine_is_no_failure_of_the_trial(spec, tmp_path, monkeypatch):
@@ -650,7 +656,7 @@ def test_worker_in_the_process_of_the_submitter_is_known_by_that_process_or_its_
 ):
     run = _prepared(tmp_path / "run")
     place(**told)
-    work(run.folder, 1, 0, 0, in_job=False)
+    _work_here(run)
     (report,) = read_reports(run.folder)
     job = "77" if told else str(os.getpid())
     assert (report.holder.cluster, report.holder.job, report.log) == (cluster, job, "")
