@@ -70,7 +70,19 @@ def written(choice: Choice, made: Exported, form: str, *, force: bool) -> Iterat
             yield unfinished
             _check_replaceable(out, about, force=force)
             _remove(out)
-            content = {**_about(choice, made, form), "listing_sha256": _listing_sha256(unfinished)}
+            tables = []
+            for table in choice.tables:
+                recipe = table.recipe or "nb201"
+                tables.append({"name": table.name, "origin": table.origin, "recipe": recipe})
+            content = {
+                "format": form,
+                **marker(choice),
+                "tables": tables,
+                "values": [str(key) for key in sorted(choice.keys)],
+                "missing": {"cells": made.missing, "curves": not choice.has_curves},
+                "notes": [*choice.replaced, *made.notes],
+                "listing_sha256": _listing_sha256(unfinished),
+            }
             about.write_text(json.dumps(content, indent=1) + "\n")
             unfinished.rename(out)
     except OSError as error:
@@ -120,17 +132,3 @@ def _remove(out: Path) -> None:
         file.unlink()
     if out.is_dir():
         out.rmdir()
-
-
-def _about(choice: Choice, made: Exported, form: str) -> dict[str, object]:
-    return {
-        "format": form,
-        **marker(choice),
-        "tables": [
-            {"name": table.name, "origin": table.origin, "recipe": table.recipe or "nb201"}
-            for table in choice.tables
-        ],
-        "values": [f"{key}" for key in sorted(choice.keys)],
-        "missing": {"cells": made.missing, "curves": not choice.has_curves},
-        "notes": [*choice.replaced, *made.notes],
-    }

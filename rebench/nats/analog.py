@@ -39,8 +39,7 @@ _MOST_MEMORY: Final = 2 * 2**30
 _MODULE: Final = "analognasbench.data"
 _CLASSES: Final = ((_MODULE, "Architecture"), (_MODULE, "DriftMeasurement"))
 
-# (target, source) of the six operations of a key, and the operations 0 to 4.
-_EDGES_BY_SOURCE: Final = ((1, 0), (2, 0), (3, 0), (2, 1), (3, 1), (3, 2))
+# The operations 0 to 4 of a key.
 _OPERATIONS: Final = (SKIP, NONE, CONV_3X3, CONV_1X1, AVG_POOL)
 
 _TRAININGS: Final = ("baseline", "ptq", "qat", "noisy", "analog")
@@ -95,15 +94,14 @@ def read_analog(data: bytes, what: str) -> pd.DataFrame:
         held = load_pickle(data, max_bytes=_LARGEST_BYTES, what=what, plain_classes=_CLASSES)
     if type(held) is not dict or not held:
         raise UnsafeFileError(f"{what}: expected a dict of cells, got {shown(held)}")
-    values: dict[str, list[Any]] = {recipe: [] for recipe in RECIPES}
     indices = [_index(key, what) for key in held]
-    for key, cell in held.items():
-        for recipe in RECIPES:
-            values[recipe].append(_accuracy(cell, recipe, f"{what}: cell {key}"))
-    parts = [
-        pd.DataFrame({"index": indices, "recipe": recipe, "accuracy": accuracies})
-        for recipe, accuracies in values.items()
-    ]
+    parts = []
+    for recipe in RECIPES:
+        accuracies = []
+        for key, cell in held.items():
+            accuracies.append(_accuracy(cell, recipe, f"{what}: cell {key}"))
+        part = pd.DataFrame({"index": indices, "recipe": recipe, "accuracy": accuracies})
+        parts.append(part)
     rows = pd.concat(parts, ignore_index=True).assign(
         dataset="cifar10", split="ori-test", epochs=200, seed=unknown_seed(1)
     )
@@ -111,22 +109,20 @@ def read_analog(data: bytes, what: str) -> pd.DataFrame:
 
 
 def _index(key: Any, what: str) -> int:
-    is_cell = type(key) is tuple and len(key) == len(_EDGES_BY_SOURCE)
-    if not is_cell or any(
-        type(part) is not int or part not in range(len(_OPERATIONS)) for part in key
-    ):
+    is_cell = type(key) is tuple and len(key) == len(EDGES)
+    if not is_cell or not all(type(part) is int and 0 <= part < len(_OPERATIONS) for part in key):
         raise UnsafeFileError(f"{what}: expected six operations from 0 to 4, got {shown(key)}")
-    op10, op20, op21, op30, op31, op32 = (
-        _OPERATIONS[key[_EDGES_BY_SOURCE.index(edge)]] for edge in EDGES
-    )
+    # Of the edges (target, source), by source.
+    op10, op20, op30, op21, op31, op32 = (_OPERATIONS[part] for part in key)
     return Cell((op10, op20, op21, op30, op31, op32)).index
 
 
 def _accuracy(cell: Any, recipe: str, what: str) -> float:
     """Return an accuracy of a cell; the accuracy after drift is the mean of an uncertain value."""
-    drift = recipe in _DRIFTS
-    value = _attribute(cell, recipe if drift else f"{recipe}_accuracy", what)
-    number = _attribute(value, "value", what) if drift else value
+    if recipe in _DRIFTS:
+        number = _attribute(_attribute(cell, recipe, what), "value", what)
+    else:
+        number = _attribute(cell, f"{recipe}_accuracy", what)
     if type(number) not in (float, int):
         raise UnsafeFileError(f"{what}: {recipe}: expected a number, got {shown(number)}")
     return float(number)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -122,8 +123,9 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
     ) -> None:
         given = [_opened(published), _opened(retrained, recipe)]
         opened = list(given)
-        if dataset_as and (own := opened[1] or opened[0]):
-            opened[1 if opened[1] else 0] = searchable.renamed(own, dataset_as)
+        last = given[1] or given[0]
+        if dataset_as and last:
+            opened[given.index(last)] = searchable.renamed(last, dataset_as)
         self._choice = Choice(published=opened[0], retrained=opened[1])
         empty: dict[str, Any] = {"meta_archs": [], "arch2infos": {}, "evaluated_indexes": []}
         super().__init__(empty, fast_mode=False, verbose=False)
@@ -169,11 +171,12 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
 
     def _lacking(self, what: object, dataset: object, hp: object) -> str:
         """Return the message for values that no table has."""
-        held: dict[str, list[int]] = {}
+        held: dict[str, list[str]] = {}
         for key in sorted(self._choice.keys):
             lengths = held.setdefault(key.dataset, [])
-            lengths += [key.epochs] if key.epochs not in lengths else []
-        told = "; ".join(f"{name} with hp {', '.join(map(str, hps))}" for name, hps in held.items())
+            if str(key.epochs) not in lengths:
+                lengths.append(str(key.epochs))
+        told = "; ".join(f"{name} with hp {', '.join(hps)}" for name, hps in held.items())
         return f"no table contains {what} for dataset {dataset!r} with hp {hp!r}; there are {told}"
 
     @contextlib.contextmanager
@@ -214,9 +217,11 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
                 given = super().get_more_info(index, dataset, iepoch, hp, is_random)
             answer = {}
             for name, value in given.items():
-                unknown_time = name.endswith("-time") and value != value
-                if not values.lacks(name):
-                    answer[name] = None if unknown_time else value
+                if values.lacks(name):
+                    continue
+                answer[name] = value
+                if name.endswith("-time") and value != value:  # NaN
+                    answer[name] = None
         if is_random is False and iepoch is None:
             answer |= values.means_info(number)
         return _Info(answer, f"{values.table.name} has no {{name}} of {dataset} with hp {hp!r}")
@@ -234,9 +239,10 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
         The cost is the time of training and validation. It is added to the cost so far if
         `account_time` is True. The latency is None if it was not measured.
         """
-        known = (*_SIMULATED, *(name for name in self._choice.datasets if name not in BENCHMARK))
+        known = list(_SIMULATED)
+        known += [name for name in self._choice.datasets if name not in BENCHMARK]
         if dataset not in known:
-            raise ValueError(f"Invalid dataset name : {dataset} vs {known}")
+            raise ValueError(f"Invalid dataset name : {dataset} vs {tuple(known)}")
         index = self.query_index_by_arch(arch)
         if index not in self.arch2infos_dict.held:
             raise ValueError(
@@ -264,35 +270,12 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
 
     def get_cost_info(self, index: int, dataset: str, hp: int | str = "12") -> dict[str, Any]:
         """Return MFLOPs, millions of parameters, latency and times (s) by the package's keys."""
-        # True is cell 1, as in the package.
-        values = (
-            self._find(int(index), dataset, hp) if isinstance(index, int | np.integer) else None
-        )
-        if values is not None and not self.verbose:
-            return values.cost_info(int(index))
+        if isinstance(index, int | np.integer) and not self.verbose:
+            values = self._find(int(index), dataset, hp)  # True is cell 1, as in the package
+            if values is not None:
+                return values.cost_info(int(index))
         with self._naming_what_is_held(dataset, hp):
             return super().get_cost_info(index, dataset, hp)
-
-    def query_meta_info_by_index(self, arch_index: int, hp: int | str = "12") -> Any:
-        """Return the package's object of a cell, newly made, as the package returns a copy."""
-        if arch_index in self.arch2infos_dict and not self.verbose:
-            made = package_results(int(arch_index), self._choice, hp=str(hp))
-            if made:
-                return made[str(hp)]
-        return super().query_meta_info_by_index(arch_index, hp)
-
-    def _query_info_str_by_arch(
-        self, arch: Any, hp: str = "12", print_information: Callable[..., list[str]] | None = None
-    ) -> str | None:
-        if print_information is not None and hp in self._avaliable_hps and not self.verbose:
-            index = self.query_index_by_arch(arch)
-            if index in self.arch2infos_dict:
-                # The text contains no time.
-                made = package_results(int(index), self._choice, hp=hp, only_end=True)
-                if made:
-                    return "\n".join(print_information(made[hp], f"arch-index={index}"))
-        text: str | None = super()._query_info_str_by_arch(arch, hp, print_information)
-        return text
 
     def find_best(
         self,
@@ -309,26 +292,24 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
         """
         if enforce_all:
             raise AssertionError("enforce_all=True asks for fast_mode=True, and tables have none")
-        limits = {"flops": flop_max, "params": param_max}
+        flop_max = math.inf if flop_max is None else flop_max
+        param_max = math.inf if param_max is None else param_max
         dataset, split = remap_dataset_set_names(dataset, metric_on_set, self.verbose)
         split = "x-valid" if split == "valid" else split
         accuracy: NDArray[np.float64] = np.full(SPACE_SIZE, np.nan)
         plain = np.zeros(SPACE_SIZE, dtype=bool)
         for cells, values in self._of_tables(dataset, hp):
-            means = values.mean_accuracy(split)
-            for name, limit in limits.items():
-                if limit is not None:
-                    means = np.where(getattr(values, name) > limit, np.nan, means)
-            accuracy[cells] = means[cells]
+            within = ~((values.flops > flop_max) | (values.params > param_max))
+            accuracy[cells & within] = values.mean_accuracy(split)[cells & within]
             plain[cells] = values.is_plain(split)[cells]
         # Other cases are answered by the package's objects, or by their error.
         for index in self._choice.cells[~plain[self._choice.cells]].tolist():
             with self._naming_what_is_held(dataset, hp):
                 results = self.arch2infos_dict[index][hp]
                 costs = results.get_compute_costs(dataset)
-            kept = all(limit is None or costs[name] <= limit for name, limit in limits.items())
-            told = results.get_metrics(dataset, split)["accuracy"] if kept else np.nan
-            accuracy[index] = told
+            accuracy[index] = np.nan
+            if not (costs["flops"] > flop_max or costs["params"] > param_max):
+                accuracy[index] = results.get_metrics(dataset, split)["accuracy"]
         if np.isnan(accuracy).all():
             return -1, None
         best = int(np.nanargmax(accuracy))
@@ -352,11 +333,11 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
         if hp not in self._avaliable_hps:
             return []
         which = self._choice.which(dataset, int(hp))
-        return [
-            (which == number, _values(table, dataset, int(hp)))
-            for number, table in enumerate(self._choice.tables)
-            if (which == number).any()
-        ]
+        found = []
+        for number, table in enumerate(self._choice.tables):
+            if (which == number).any():
+                found.append((which == number, _values(table, dataset, int(hp))))
+        return found
 
     def reload(self, archive_root: str | None = None, index: int | None = None) -> None:
         """Raise an error: answers come from tables, not from a folder of the package's files."""

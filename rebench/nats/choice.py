@@ -7,6 +7,7 @@ Search scripts ask for values that many tables lack; a choice replaces these
 from __future__ import annotations
 
 import functools
+import itertools
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,26 +38,26 @@ class Choice:
             raise InputError("give a published table, a re-trained one, or both; got none")
         if published is not None and retrained is not None:
             _check_same_network(retrained)
-        # The lengths of the trainings of the tables, without those that replace others.
-        self.trained_epochs = sorted({key.epochs for table in given for key in table.keys})
         whole = [whole_space(table) for table in given]
         # The last table answers where the other has no value.
         whole[-1], self._chance_cells = with_chance(whole[-1])
-        tables = []
-        for table in whole:
-            elsewhere = {key for other in whole if other is not table for key in other.keys}
-            tables.append(for_search(table, elsewhere))
-        self.tables: tuple[Table, ...] = tuple(tables)
-        self.replaced = tuple(
-            f"replaced values: {table.name}"
-            for table, own in zip(tables, given, strict=True)
-            if table.name != own.name
-        )
+        trained_epochs = set[int]()
+        self.tables: list[Table] = []
+        self.replaced: list[str] = []
+        for place, own in enumerate(given):
+            trained_epochs.update(key.epochs for key in own.keys)
+            elsewhere = whole[1 - place].keys if len(whole) == 2 else ()
+            table = for_search(whole[place], elsewhere)
+            self.tables.append(table)
+            if table.name != own.name:
+                self.replaced.append(f"replaced values: {table.name}")
+        # The lengths of the trainings of the tables, without those that replace others.
+        self.trained_epochs = sorted(trained_epochs)
 
     @functools.cached_property
     def keys(self) -> tuple[Key, ...]:
         """The (data set, split, epochs) that at least one table contains."""
-        return tuple(dict.fromkeys(key for table in self.tables for key in table.keys))
+        return tuple(dict.fromkeys(itertools.chain(*(table.keys for table in self.tables))))
 
     @functools.cached_property
     def epochs(self) -> tuple[int, ...]:
@@ -76,9 +77,10 @@ class Choice:
     @functools.cached_property
     def cells(self) -> NDArray[np.int64]:
         """Indices of the cells with at least one value in at least one table."""
-        trainings = {(key.dataset, key.epochs) for key in self.keys}
-        held = [self.which(*training) >= 0 for training in trainings]
-        return np.flatnonzero(np.any(held, axis=0))
+        held = np.zeros(SPACE_SIZE, dtype=bool)
+        for key in self.keys:
+            held |= self.which(key.dataset, key.epochs) >= 0
+        return np.flatnonzero(held)
 
     @functools.cache  # noqa: B019 - a choice lives as long as the tables it holds
     def which(self, dataset: str, epochs: int) -> NDArray[np.int8]:

@@ -44,33 +44,29 @@ class Values:
     def __init__(self, table: Table, dataset: str, epochs: int) -> None:
         self.table = table
         self.epochs = epochs
-        held = {k.split for k in table.run_keys if (k.dataset, k.epochs) == (dataset, epochs)}
-        self._groups: dict[str, Group] = {
-            split: table.group(dataset, split, epochs)
-            for split in ("train", *eval_order(dataset, epochs))
-            if split in held
-        }
-        self._any = next(iter(self._groups.values()))
         words = _WORDS.get(dataset, _OTHER_WORDS)
+        self._groups: dict[str, Group] = {}
+        for split in ("train", *eval_order(dataset, epochs)):
+            if Key(dataset, split, epochs) in table.run_keys:
+                self._groups[split] = table.group(dataset, split, epochs)
+        self._any = next(iter(self._groups.values()))
         # Means over unknown seeds belong to no trial. They are returned if the mean over trials is
         # requested.
-        self._of_means = {
-            word: table.group(dataset, split, epochs)
-            for word, split in words
-            if split not in held and Key(dataset, split, epochs) in table.keys
-        }
-        self._trials = {
-            word: self._groups[split]
-            for word, split in (("train", "train"), *words)
-            if split in self._groups
-        }
+        self._of_means: dict[str, Group] = {}
+        self._trials: dict[str, Group] = {}
+        for word, split in (("train", "train"), *words):
+            if split in self._groups:
+                self._trials[word] = self._groups[split]
+            elif word != "train" and Key(dataset, split, epochs) in table.keys:
+                self._of_means[word] = table.group(dataset, split, epochs)
         # The package's answers need the training metrics and, for cifar10-valid, the validation
         # metrics.
-        required = {"train", "x-valid"} if dataset == "cifar10-valid" else {"train"}
-        self._complete = required <= held and all(
-            group.seeds == self._any.seeds and np.array_equal(group.present, self._any.present)
-            for group in self._groups.values()
-        )
+        self._complete = "train" in self._groups
+        if dataset == "cifar10-valid" and "x-valid" not in self._groups:
+            self._complete = False
+        for group in self._groups.values():
+            if group.seeds != self._any.seeds or (group.present != self._any.present).any():
+                self._complete = False
 
     @property
     def has_training(self) -> bool:
@@ -92,12 +88,12 @@ class Values:
         The package raises an error if a trial lacks the split. If the costs of trials differ, the
         package uses a special rule.
         """
-        group = self._groups.get(split)
-        if group is None:
-            means = [held for held in self._of_means.values() if held.key.split == split]
-            nowhere = np.zeros(len(self._any.present), dtype=bool)
-            return (means[0].n > 0) & self._costs_agree if means else nowhere
-        return (group.n == self.n) & self._costs_agree
+        if split in self._groups:
+            return (self._groups[split].n == self.n) & self._costs_agree
+        for group in self._of_means.values():
+            if group.key.split == split:
+                return (group.n > 0) & self._costs_agree
+        return np.zeros(len(self.n), dtype=bool)
 
     def more_info(
         self, index: int, is_random: bool | int, comment: str | None
@@ -109,29 +105,36 @@ class Values:
         """
         if self.has_training and not self._complete:
             return None
-        groups = self._trials.values()
-        seeds = sorted({seed for group in groups for seed in group.by_seed("accuracy", index)})
-        if is_random is True and seeds:
-            is_random = random.choice(seeds)  # noqa: S311 - what the package draws with
-        chosen = seeds if is_random is False else [is_random]
+        held = {}
+        for word, group in self._trials.items():
+            held[word] = group.by_seed("accuracy", index)
+        chosen = sorted(set().union(*held.values()))
+        if is_random is True and chosen:
+            chosen = [random.choice(chosen)]  # noqa: S311 - what the package draws with
+        elif is_random is not False:
+            chosen = [is_random]
         info: dict[str, Any] = {}
         for word, group in self._trials.items():
-            held = [group.by_seed(name, index) for name in ("loss", "accuracy")]
-            held.append(self._times(group, index))
-            kept = [[values[seed] for seed in chosen if seed in values] for values in held]
-            if not kept[0]:
+            kept = [seed for seed in chosen if seed in held[word]]
+            if not kept:
                 continue
-            loss, accuracy, seconds = (sum(values) / len(values) for values in kept)
-            timed = seconds == seconds  # not NaN
-            info |= {
-                f"{word}-loss": loss,
-                f"{word}-accuracy": accuracy,
-                f"{word}-per-time": seconds / self.epochs if timed else None,
-                f"{word}-all-time": seconds if timed else None,
-            }
+            columns = (group.by_seed("loss", index), held[word], self._times(group, index))
+            loss, accuracy, seconds = (
+                sum(values[seed] for seed in kept) / len(kept) for values in columns
+            )
+            self._add(info, word, loss, accuracy, seconds)
             if comment is not None and "comment" not in info:
                 info["comment"] = comment  # after training, before evaluations
         return info or None
+
+    def _add(
+        self, info: dict[str, Any], word: str, loss: float, accuracy: float, seconds: float
+    ) -> None:
+        info[f"{word}-loss"] = loss
+        info[f"{word}-accuracy"] = accuracy
+        is_timed = not math.isnan(seconds)
+        info[f"{word}-per-time"] = seconds / self.epochs if is_timed else None
+        info[f"{word}-all-time"] = seconds if is_timed else None
 
     def _times(self, group: Group, index: int) -> dict[int, float]:
         """Return the time of all epochs of each trial, added as the package adds equal epochs."""
@@ -147,12 +150,8 @@ class Values:
         info: dict[str, Any] = {}
         for word, group in self._of_means.items():
             if group.n[index]:
-                info |= {
-                    f"{word}-loss": float(group.mean("loss")[index]),
-                    f"{word}-accuracy": float(group.mean("accuracy")[index]),
-                    f"{word}-per-time": None,
-                    f"{word}-all-time": None,
-                }
+                loss, accuracy = group.mean("loss")[index], group.mean("accuracy")[index]
+                self._add(info, word, float(loss), float(accuracy), math.nan)
         return info
 
     def lacks(self, name: str) -> bool:
@@ -169,10 +168,10 @@ class Values:
         }
         for split, group in self._groups.items():
             totals = list(self._times(group, index).values())
-            per_epoch = [total / self.epochs for total in totals]
-            known = bool(totals) and not math.isnan(totals[0])
-            info[f"T-{split}@epoch"] = sum(per_epoch) / len(totals) if known else None
-            info[f"T-{split}@total"] = sum(totals) / len(totals) if known else None
+            info[f"T-{split}@epoch"] = info[f"T-{split}@total"] = None
+            if totals and not math.isnan(totals[0]):
+                info[f"T-{split}@epoch"] = sum(t / self.epochs for t in totals) / len(totals)
+                info[f"T-{split}@total"] = sum(totals) / len(totals)
         return info
 
     def mean_accuracy(self, split: str) -> NDArray[np.float64]:
@@ -199,6 +198,7 @@ class Values:
         agree = np.ones(len(group.present), dtype=bool)
         for name in ("mflops", "params_m"):
             written = np.round(group.column(name), 5)
-            low, high = (np.where(group.present, written, end) for end in (np.inf, -np.inf))
-            agree &= ~(low.min(axis=1) < high.max(axis=1))
+            low = np.where(group.present, written, np.inf).min(axis=1)
+            high = np.where(group.present, written, -np.inf).max(axis=1)
+            agree &= ~(low < high)
         return agree

@@ -58,7 +58,8 @@ def file_index(name: str) -> int | None:
 def decompress(data: bytes, what: str) -> bytes:
     """Return the contents of a bzip2 file, within the largest size of such files."""
     limit = min(LARGEST_BYTES, max(_SMALL_BYTES, _LARGEST_RATIO * len(data)))
-    content, stream = bytearray(), bz2.BZ2Decompressor()
+    content = bytearray()
+    stream = bz2.BZ2Decompressor()
     for start in range(0, len(data), _PIECE_BYTES):
         piece = data[start : start + _PIECE_BYTES]
         while piece:
@@ -156,33 +157,52 @@ def _trial_rows(
         "mflops": _within("mflops", [_number(trial["flop"])])[0],
         "latency_s": _latency_s(trial["latency"]),
     }
-    identity = {"index": index, "dataset": dataset, "epochs": epochs, "seed": seed}
-    curves = [("train", trial["train_acc1es"], trial["train_losses"], trial["train_times"], "")]
-    for name in _eval_names(trial["eval_names"]):
-        metrics = (trial[key] for key in ("eval_acc1es", "eval_losses", "eval_times"))
-        curves.append((name, *metrics, f"{name}@"))
-    for split, accuracies, losses, times, prefix in curves:
+    measured = {"train": (trial["train_acc1es"], trial["train_losses"], trial["train_times"])}
+    evaluated = trial["eval_acc1es"], trial["eval_losses"], trial["eval_times"]
+    for split in _eval_names(trial["eval_names"]):
+        measured[split] = evaluated
+    for split, (accuracies, losses, times) in measured.items():
+        keys: list[Any] = list(range(epochs))
+        if split != "train":
+            keys = [f"{split}@{epoch}" for epoch in keys]
         # A split without the last epoch was never evaluated after training.
-        last: Any = f"{prefix}{epochs - 1}" if prefix else epochs - 1
-        if last not in _mapping(accuracies, "accuracies"):
+        if keys[-1] not in _mapping(accuracies, "accuracies"):
             continue
-        losses, times = _mapping(losses, "losses"), _mapping(times or {}, "times")
-        keys: list[Any] = [f"{prefix}{epoch}" if prefix else epoch for epoch in range(epochs)]
-        accuracy, loss, seconds = (
-            _within(column, [_number_or_none(values.get(key)) for key in keys])
-            for column, values in (("accuracy", accuracies), ("loss", losses), ("seconds", times))
-        )
-        timed = None not in seconds
+        accuracy = _column("accuracy", accuracies, keys)
+        loss = _column("loss", _mapping(losses, "losses"), keys)
+        seconds = _column("seconds", _mapping(times or {}, "times"), keys)
         row = {
-            **identity, "split": split, "accuracy": _number(accuracy[-1]), "loss": loss[-1],
-            "seconds": sum(seconds) if timed else math.nan,
-            "epoch_seconds": seconds[-1] if timed else math.nan, **cost,
-        }  # fmt: skip
-        if len(accuracy) - accuracy.count(None) < 2:
-            yield row, None
-        else:
-            steady = not timed or len(set(seconds)) == 1
-            yield row, {"accuracy": accuracy, "loss": loss, "seconds": None if steady else seconds}
+            "index": index,
+            "dataset": dataset,
+            "epochs": epochs,
+            "seed": seed,
+            "split": split,
+            "accuracy": _number(accuracy[-1]),
+            "loss": loss[-1],
+            "seconds": math.nan,
+            "epoch_seconds": math.nan,
+            **cost,
+        }
+        steady = True
+        if None not in seconds:
+            row["seconds"] = sum(seconds)
+            row["epoch_seconds"] = seconds[-1]
+            steady = len(set(seconds)) == 1
+        curve = None
+        if len(accuracy) - accuracy.count(None) > 1:
+            curve = {"accuracy": accuracy, "loss": loss, "seconds": None if steady else seconds}
+        yield row, curve
+
+
+def _column(column: str, values: Mapping[Any, Any], keys: list[Any]) -> list[Any]:
+    """Return the checked values of all epochs; None is a missing measurement."""
+    numbers: list[Any] = []
+    for key in keys:
+        value = values.get(key)
+        if value is not None and type(value) is not float:
+            value = _number(value)
+        numbers.append(value)
+    return _within(column, numbers)
 
 
 def _within(column: str, numbers: list[Any]) -> list[Any]:
@@ -204,10 +224,6 @@ def _number(value: Any) -> float:
     if no_number or not isinstance(value, float | int | np.number):
         raise TypeError(f"expected a number, got {shown(value)}")
     return float(value)
-
-
-def _number_or_none(value: Any) -> float | None:
-    return value if value is None or type(value) is float else _number(value)
 
 
 def _latency_s(measured: Any) -> float:

@@ -136,21 +136,21 @@ def _runs(bench: Any, hashes: Mapping[str, int], what: str) -> pd.DataFrame:
         if key[0] not in hashes:
             raise UnsafeFileError(f"{what}: hash {shown(key[0])} is of no cell in cellinfo.pkl")
     own, *setting = zip(*keys, strict=True)
-    rules = metrics | dict(zip(_SETTING, _SETTING, strict=True))
-    columns = {name: list(values.values()) for name, values in told.items()}
-    columns |= {name: list(part) for name, part in zip(_SETTING, setting, strict=True)}
-    runs = pd.DataFrame(
-        {name: _checked(name, rules[name], column, what) for name, column in columns.items()}
-    )
+    columns = {}
+    for name, values in told.items():
+        columns[name] = _checked(name, metrics[name], list(values.values()), what)
+    for name, told_of in zip(_SETTING, setting, strict=True):
+        columns[name] = _checked(name, name, list(told_of), what)
+    runs = pd.DataFrame(columns)
     if (runs["learning_rate"] == 0).any():
         raise UnsafeFileError(f"{what}: learning_rate: must be above 0")
     return runs.assign(hash=[hashes[value] for value in own])
 
 
 def _checked(name: str, rule: str, values: list[Any], what: str) -> pd.Series[Any]:
-    wrong = next((value for value in values if type(value) not in (float, int)), None)
-    if wrong is not None:
-        raise UnsafeFileError(f"{what}: {name}: expected a number, got {shown(wrong)}")
+    for value in values:
+        if type(value) not in (float, int):
+            raise UnsafeFileError(f"{what}: {name}: expected a number, got {shown(value)}")
     # NaN is valid for an accuracy: it means that the run diverged.
     told = pd.Series(values, name=name)
     return check_column(told, RULES[rule], what, complete=rule != "accuracy")

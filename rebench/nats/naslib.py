@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cells import Cell
 from rebench.arguments import checked
@@ -52,24 +53,28 @@ def export_naslib(
             f"NASLib opens files of {', '.join(_FILES)} only; got {', '.join(other)}: name one of "
             f"these in its place, such as --dataset-as {other[0]}=cifar10-valid"
         )
-    held = [name for name in _FILES if (choice.which(name, epochs) >= 0).any()]
+    held: dict[str, NDArray[np.bool_]] = {}
+    for name in _FILES:
+        answered = choice.which(name, epochs) >= 0
+        if answered.any():
+            held[name] = answered
     if not held or epochs not in choice.trained_epochs:
         raise MissingDataError(f"the tables have none of {', '.join(_FILES)} at {epochs} epochs")
-    files = np.sum([choice.which(name, epochs) >= 0 for name in held], axis=0)
-    notes = (
-        *(
-            f"{name}: eval_acc1es are of {_evaluated(choice, name, epochs)}; means over seeds"
-            for name in held
-        ),
-        *(f"no file for {name}: the tables lack it" for name in _FILES if name not in held),
-    )
-    made = Exported(path=out, cells=int(np.count_nonzero(files)), notes=notes)
+    files = np.sum(list(held.values()), axis=0)  # of each cell
+    notes = []
+    for name in _FILES:
+        if name in held:
+            split = _evaluated(choice, name, epochs)
+            notes.append(f"{name}: eval_acc1es are of {split}; means over seeds")
+        else:
+            notes.append(f"no file for {name}: the tables lack it")
+    made = Exported(path=out, cells=int(np.count_nonzero(files)), notes=tuple(notes))
     with written(choice, made, f"NASLib, {epochs} epochs", force=force) as unfinished:
         unfinished.mkdir()
         source = marker(choice)
-        for name in held:
+        for name, answered in held.items():
             content = {}
-            for index in np.flatnonzero(choice.which(name, epochs) >= 0).tolist():
+            for index in np.flatnonzero(answered).tolist():
                 arch = str(Cell.from_index(index))
                 content[arch] = {name: _metrics(choice, index, name, epochs), "rebench": source}
                 on_progress(1 / files[index])
@@ -80,7 +85,10 @@ def export_naslib(
 def _evaluated(choice: Choice, dataset: str, epochs: int) -> str:
     """Return the split for NASLib's ``eval``: the first of the benchmark's splits in the tables."""
     order = eval_order(dataset, epochs)
-    return next((split for split in order if Key(dataset, split, epochs) in choice.keys), order[0])
+    for split in order:
+        if Key(dataset, split, epochs) in choice.keys:
+            return split
+    return order[0]
 
 
 def _metrics(choice: Choice, index: int, dataset: str, epochs: int) -> dict[str, Any]:

@@ -49,7 +49,7 @@ def renamed(table: Table, names: Mapping[str, str]) -> Table:
         table: the table; it keeps its curves.
         names: name of a data set in the table -> its new name.
     """
-    held = list(dict.fromkeys(key.dataset for key in table.keys))
+    held = dict.fromkeys(key.dataset for key in table.keys)
     for name in names:
         if name not in held:
             raise UnknownNameError(f"data set of {table.name}", name, held)
@@ -76,7 +76,8 @@ def with_chance(table: Table) -> tuple[Table, Ints]:
     missing = np.setdiff1d(np.arange(SPACE_SIZE), trained_cells(table))
     if not missing.size or not np.isin(missing, constant_items()).all():
         return table, missing[:0]
-    parts, rows = [], table.frame()
+    rows = table.frame()
+    parts = []
     for (dataset, split, _), own in rows.groupby(list(Key._fields), sort=False, observed=True):
         classes = _classes(str(dataset))
         if classes is None:
@@ -93,8 +94,10 @@ def with_chance(table: Table) -> tuple[Table, Ints]:
         for name in ("seconds", "epoch_seconds"):
             if name in own and own[name].notna().any():
                 added[name] = own[name].median()
-        costs = [name for name in ("params_m", "mflops") if name in own]
-        parts.append(described(added.assign(**dict.fromkeys(costs, np.nan)), table.skeleton))
+        for name in ("params_m", "mflops"):
+            if name in own:
+                added[name] = np.nan
+        parts.append(described(added, table.skeleton))
     if not parts:
         return table, missing[:0]
     told = f"{len(missing)} cells without a path have the accuracy of chance"
@@ -130,7 +133,8 @@ def for_search(table: Table, elsewhere: Collection[Key] = ()) -> Table:
     """
     if _is_complete(table):
         return table
-    rows, used = table.frame(), []
+    rows = table.frame()
+    used = []
     held = dict.fromkeys(key.dataset for key in table.keys)
     others = [(name, name) for name in held if name not in BENCHMARK]
     for dataset, training in (*_SEARCHED, *others):
@@ -157,17 +161,14 @@ def for_search(table: Table, elsewhere: Collection[Key] = ()) -> Table:
 
 def _is_complete(table: Table) -> bool:
     """Return whether a table has all trainings of searches, without reading its rows."""
-    needed = {
-        Key(training, split, epochs)
-        for _, training in _SEARCHED
-        for split in ("train", "x-valid")
-        for epochs in _ASKED
-    }
-    return needed <= set(table.run_keys) and all(
-        np.isfinite(table.group(*key).column("seconds")).any()
-        for key in needed
-        if key.split == "train"
-    )
+    for _, training in _SEARCHED:
+        for epochs in _ASKED:
+            train = Key(training, "train", epochs)
+            if not {train, train._replace(split="x-valid")} <= set(table.run_keys):
+                return False
+            if not np.isfinite(table.group(*train).column("seconds")).any():
+                return False
+    return True
 
 
 def _select(rows: pd.DataFrame, dataset: str, split: str) -> pd.Series[bool]:
@@ -189,11 +190,13 @@ def _lengthened(
     rows: pd.DataFrame, elsewhere: Collection[tuple[str, int]]
 ) -> tuple[pd.DataFrame, list[str]]:
     """Add the longest training of each data set as its missing training of 12 or 200 epochs."""
-    parts, used = [rows], []
+    parts = [rows]
+    used = []
     for dataset, own in rows.groupby("dataset", sort=False, observed=True):
-        most, held_epochs = int(own["epochs"].max()), set(own["epochs"])
+        most = int(own["epochs"].max())
+        lengths = set(own["epochs"])
         for asked in _ASKED:
-            if asked in held_epochs or (dataset, asked) in elsewhere:
+            if asked in lengths or (dataset, asked) in elsewhere:
                 continue
             # Without the trial, because its curve has another length.
             copied = own[own["epochs"] == most].drop(columns="trial_id", errors="ignore")
@@ -223,7 +226,8 @@ def _timed(rows: pd.DataFrame, training: str, epochs: int) -> tuple[pd.DataFrame
         if column not in rows:
             rows = rows.assign(**{column: np.nan})
     at = rows["epochs"] == epochs
-    valid, train = (_select(rows, training, split) & at for split in ("x-valid", "train"))
+    valid = _select(rows, training, "x-valid") & at
+    train = _select(rows, training, "train") & at
     used = []
     if not rows.loc[train, "seconds"].notna().any():
         known = open_table(_TIMES)
@@ -231,11 +235,13 @@ def _timed(rows: pd.DataFrame, training: str, epochs: int) -> tuple[pd.DataFrame
         if not longest:
             return rows, []
         if not train.any():
-            measured = [name for name in ("accuracy", "loss") if name in rows]
-            added = rows[valid].assign(split="train", **dict.fromkeys(measured, np.nan))
+            added = rows[valid].assign(split="train", accuracy=np.nan)
+            if "loss" in rows:
+                added["loss"] = np.nan
             rows = pd.concat([rows, added], ignore_index=True)
-            train = _select(rows, training, "train") & (rows["epochs"] == epochs)
-            valid = _select(rows, training, "x-valid") & (rows["epochs"] == epochs)
+            at = rows["epochs"] == epochs
+            valid = _select(rows, training, "x-valid") & at
+            train = _select(rows, training, "train") & at
         mean = known.group(*Key(training, "train", longest)).mean("seconds")
         seconds = mean[rows.loc[train, "index"]] * epochs / longest
         rows.loc[train, "seconds"] = seconds

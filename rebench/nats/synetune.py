@@ -11,7 +11,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cells import OP_NAMES, Cell
+from cells import OP_NAMES, SPACE_SIZE
+from cells.table import space_ops
 from rebench.arguments import checked
 from rebench.data import BENCHMARK
 from rebench.errors import MissingDataError
@@ -19,7 +20,6 @@ from rebench.nats.about import Exported, OnProgress, marker, written
 from rebench.nats.choice import Choice
 from rebench.nats.fastpath import eval_order
 from rebench.tables.layout import Key
-from rebench.tables.table import Table
 
 __all__ = ["export_syne_tune"]
 
@@ -61,104 +61,135 @@ def export_syne_tune(
         on_progress: called with the number of cells that were written since the last call.
     """
     epochs = epochs or max(choice.trained_epochs)
-    names = (*_TASKS, *(name for name in choice.datasets if name not in BENCHMARK))
-    validated = {name: _validated(choice, name, epochs) for name in names}
-    tasks = {name: key for name, key in validated.items() if key is not None}
+    names = [*_TASKS]
+    names += [name for name in choice.datasets if name not in BENCHMARK]
+    tasks: dict[str, Key] = {}
+    answered = np.ones(SPACE_SIZE, dtype=bool)  # the tasks of a blackbox share their configurations
+    held = set[int]()
+    runs = 0
+    for name in names:
+        key = _validated(choice, name, epochs)
+        if key is None:
+            continue
+        tasks[name] = key
+        answered &= choice.which(key.dataset, epochs) >= 0
+        for table in choice.tables:
+            if key in table.keys:
+                group = table.group(*key)
+                held.update(group.seeds)
+                runs = max(runs, int(group.n.max()))
     if not tasks or epochs not in choice.trained_epochs:
         raise MissingDataError(f"the tables have none of {', '.join(names)} at {epochs} epochs")
-    # The tasks of a blackbox share their configurations.
-    cells = np.flatnonzero(
-        np.all([choice.which(key.dataset, epochs) >= 0 for key in tasks.values()], axis=0)
-    )
-    fidelities = np.arange(1, epochs + 1) if choice.has_curves else np.array([epochs])
-    groups = [t.group(*key) for t in choice.tables for key in tasks.values() if key in t.keys]
-    seeds = sorted({seed for group in groups for seed in group.seeds if seed >= 0})
-    runs = max(len(seeds), *(int(group.n.max()) for group in groups))
+    cells = np.flatnonzero(answered)
+    fidelities = np.array([epochs])
+    if choice.has_curves:
+        fidelities = np.arange(1, epochs + 1)
+    seeds = sorted(seed for seed in held if seed >= 0)
+    runs = max(runs, len(seeds))
     values = np.full((len(tasks), len(cells), runs, len(fidelities), len(_OBJECTIVES)), np.nan)
     for row, index in enumerate(cells.tolist()):
         for place, key in enumerate(tasks.values()):
-            table = choice.table(index, key.dataset, epochs)
-            assert table is not None, "the cell is one that a table answers for"
-            _fill(values[place, row], choice, table, index, key, seeds)
+            _fill(values[place, row], choice, index, key, seeds)
         on_progress(1)
     absent = int(np.isnan(values[..., -1, 0]).sum())
     _impute(values)
     unknown = np.isnan(values).all(axis=(1, 2, 3)).any(axis=0)
-    left_out = [name for name, lacks in zip(_OBJECTIVES, unknown, strict=True) if lacks]
-    objectives = [name for name in _OBJECTIVES if name not in left_out]
-    values = values[..., ~unknown]
-    notes = (
-        *(f"{name}: metric_valid_error is of {key.split}, trained on {key.dataset}"
-          for name, key in tasks.items()),
-        *([f"{absent} trials are missing; their values are means over the cell's other trials"]
-          if absent else []),
-        *([f"the tables do not have {', '.join(left_out)}"] if left_out else []),
-        "fidelities are the epochs of one training" if choice.has_curves
-        else "the only fidelity is the last epoch",
-    )  # fmt: skip
+    left_out = np.array(_OBJECTIVES)[unknown].tolist()
+    objectives = np.array(_OBJECTIVES)[~unknown].tolist()
+    notes = _notes(tasks, absent, left_out, has_curves=choice.has_curves)
     made = Exported(path=out, cells=len(cells), notes=notes)
     with written(choice, made, "Syne Tune, tabular blackbox", force=force) as unfinished:
         unfinished.mkdir()
-        _write(unfinished, choice, list(tasks), objectives, cells, fidelities, values)
+        _write(
+            unfinished, choice, list(tasks), objectives, cells, fidelities, values[..., ~unknown]
+        )
     return made
+
+
+def _notes(
+    tasks: dict[str, Key], absent: int, left_out: list[str], *, has_curves: bool
+) -> tuple[str, ...]:
+    notes = []
+    for name, key in tasks.items():
+        notes.append(f"{name}: metric_valid_error is of {key.split}, trained on {key.dataset}")
+    if absent:
+        notes.append(
+            f"{absent} trials are missing; their values are means over the cell's other trials"
+        )
+    if left_out:
+        notes.append(f"the tables do not have {', '.join(left_out)}")
+    if has_curves:
+        notes.append("fidelities are the epochs of one training")
+    else:
+        notes.append("the only fidelity is the last epoch")
+    return tuple(notes)
 
 
 def _validated(choice: Choice, task: str, epochs: int) -> Key | None:
     """Return the training of a task, and the split of its validation error."""
-    for trained in ("cifar10-valid", "cifar10") if task == "cifar10" else (task,):
+    trainings = ["cifar10-valid", "cifar10"] if task == "cifar10" else [task]
+    for trained in trainings:
         # The benchmark evaluated only one split after every epoch.
-        usual = eval_order(trained, epochs)
-        for valid in usual if choice.has_curves else ("x-valid", *usual):
-            key = Key(trained, valid, epochs)
+        splits = eval_order(trained, epochs)
+        if not choice.has_curves:
+            splits = ("x-valid", *splits)
+        for split in splits:
+            key = Key(trained, split, epochs)
             if key in choice.keys:
                 return key
     return None
 
 
 def _fill(
-    values: NDArray[np.float64],
-    choice: Choice,
-    table: Table,
-    index: int,
-    task: Key,
-    seeds: list[int],
+    values: NDArray[np.float64], choice: Choice, index: int, task: Key, seeds: list[int]
 ) -> None:
     """Fill the values of one cell, [seeds, fidelities, objectives]."""
+    table = choice.table(index, task.dataset, task.epochs)
+    assert table is not None, "the cell is one that a table answers for"
     curves = choice.curves(index, table)
     timed = np.zeros((len(values), task.epochs))
     places = _places(table.group(*task).by_seed("accuracy", index), seeds, len(values))
+    fidelities = values.shape[1]
     for error, split in enumerate((task.split, "train", "ori-test")):
         key = task._replace(split=split)
         if key not in table.keys:
             continue
         group = table.group(*key)
-        for column in np.flatnonzero(group.present[index]).tolist():
-            if group.seeds[column] not in places:
+        epoch_seconds = group.by_seed("epoch_seconds", index)
+        for seed, accuracy in group.by_seed("accuracy", index).items():
+            if seed not in places:
                 continue  # a run without the error of validation
-            seed = places[group.seeds[column]]
-            curve = curves.get((key, group.seeds[column]))
-            if curve is not None and values.shape[1] == task.epochs:
-                values[seed, :, error] = 1 - curve.accuracy / 100
-            values[seed, -1, error] = 1 - group.column("accuracy")[index, column] / 100
-            if error < 2:  # the test pass is not part of the search cost
-                seconds = np.full(task.epochs, group.column("epoch_seconds")[index, column])
-                if curve is not None and curve.seconds is not None:
-                    seconds = curve.seconds
-                timed[seed] += np.nan_to_num(seconds) if split != "train" else seconds
+            place = places[seed]
+            curve = curves.get((key, seed))
+            if curve is not None and fidelities == task.epochs:
+                values[place, :, error] = 1 - curve.accuracy / 100
+            values[place, -1, error] = 1 - accuracy / 100
+            if error == 2:  # the test pass is not part of the search cost
+                continue
+            seconds = np.full(task.epochs, epoch_seconds.get(seed, np.nan))
+            if curve is not None and curve.seconds is not None:
+                seconds = curve.seconds
+            if split != "train":
+                seconds = np.nan_to_num(seconds)
+            timed[place] += seconds
     timed[np.isnan(values[:, -1, 0])] = np.nan
-    values[:, :, 3] = timed[:, -values.shape[1] :]
-    values[:, :, 4] = np.cumsum(timed, axis=1)[:, -values.shape[1] :]
+    values[:, :, 3] = timed[:, -fidelities:]
+    values[:, :, 4] = np.cumsum(timed, axis=1)[:, -fidelities:]
     cost = table.cost(index, task.dataset, task.epochs)
     values[:, :, 5] = np.nan if cost.latency_s is None else cost.latency_s
-    values[:, :, 6], values[:, :, 7] = cost.mflops, cost.params_m
+    values[:, :, 6] = cost.mflops
+    values[:, :, 7] = cost.params_m
 
 
 def _places(held: Collection[int], seeds: list[int], runs: int) -> dict[int, int]:
     """Return the place of each run of a cell; unknown seeds take the free places in order."""
-    places = {seed: seeds.index(seed) for seed in held if seed >= 0}
-    free = (place for place in range(runs) if place not in places.values())
-    unknown = sorted((seed for seed in held if seed < 0), reverse=True)
-    return places | dict(zip(unknown, free, strict=False))
+    places: dict[int, int] = {}
+    free = list(range(runs))
+    for seed in sorted(held, reverse=True):  # the unknown seeds, which are below 0, come last
+        place = seeds.index(seed) if seed >= 0 else free[0]
+        places[seed] = place
+        free.remove(place)
+    return places
 
 
 def _impute(values: NDArray[np.float64]) -> None:
@@ -178,30 +209,29 @@ def _write(
     values: NDArray[np.float64],
 ) -> None:
     names = [f"hp_x{edge}" for edge in range(6)]
-    ops = [[OP_NAMES[op] for op in Cell.from_index(index).ops] for index in cells.tolist()]
+    ops = np.array(OP_NAMES)[space_ops()[cells]]
     # Syne Tune reads with fastparquet, which cannot read Snappy. So gzip is used, as in Syne Tune.
     pd.DataFrame(ops, columns=names).to_parquet(
         folder / "hyperparameters.parquet", index=False, compression="gzip"
     )
     np.save(folder / "objectives_evaluations.npy", values.astype(np.float32))
     np.save(folder / "fidelities_values.npy", fidelities)
-    elapsed = {}
+    metadata: dict[str, Any] = {}
     if "elapsed_time" in objectives:
-        elapsed["metric_elapsed_time"] = "metric_elapsed_time"
+        metadata["metric_elapsed_time"] = "metric_elapsed_time"
+    metadata |= {
+        "metric_default": "metric_valid_error",
+        "time_attr": "hp_epoch",
+        "objectives_names": [f"metric_{name}" for name in objectives],
+        "task_names": tasks,
+        "rebench": marker(choice),
+    }
     operation = _domain("Categorical", categories=list(OP_NAMES))
+    epoch = _domain("Integer", lower=1, upper=int(fidelities[-1]) + 1)
     contents: dict[str, dict[str, Any]] = {
         "configspace.json": dict.fromkeys(names, operation),
-        "fidelityspace.json": {
-            "hp_epoch": _domain("Integer", lower=1, upper=int(fidelities[-1]) + 1)
-        },
-        "metadata.json": {
-            **elapsed,
-            "metric_default": "metric_valid_error",
-            "time_attr": "hp_epoch",
-            "objectives_names": [f"metric_{name}" for name in objectives],
-            "task_names": tasks,
-            "rebench": marker(choice),
-        },
+        "fidelityspace.json": {"hp_epoch": epoch},
+        "metadata.json": metadata,
     }
     for name, content in contents.items():
         (folder / name).write_text(json.dumps(content))

@@ -49,7 +49,7 @@ def test_answers_are_those_of_its_own_package(folder: Path, table: pd.DataFrame)
     api = package.NASHPOBench2API(str(folder), verbose=False)
     ours = table.set_index(KEY)[["accuracy", "seconds"]].sort_index()
     asked = list(itertools.product(HASHES, RATES, (128, 256), SEEDS, SPLITS))
-    for code, rate, batch_size, seed, split in random.Random(0).sample(asked, 1500):
+    for code, rate, batch_size, seed, split in random.Random(0).sample(asked, 400):
         accuracy, cost = api.query_by_key(
             code, rate, batch_size, mode=split, seed=seed, enable_log=False
         )
@@ -154,19 +154,10 @@ def test_file_that_is_wrong_is_one_line_and_no_table(kind: str, tmp_path: Path):
     assert not (tmp_path / "out.parquet").exists()
 
 
-@pytest.mark.parametrize(
-    "hashes",
-    [
-        {"0|00|00": "a"},
-        {"4|00|000": "a"},
-        {"0|00|000": 1.5},
-        {"0|00|000": None},
-        {},
-        ["a"],
-        {1: "a"},
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("hashes", [
+    {"0|00|00": "a"}, {"4|00|000": "a"}, {"0|00|000": 1.5}, {"0|00|000": None}, {}, ["a"],
+    {1: "a"},
+], ids=str)  # fmt: skip
 def test_cellinfo_that_is_wrong_is_one_line(hashes: object, tmp_path: Path):
     (tmp_path / "cellinfo.pkl").write_bytes(pickle.dumps({"hash": hashes}, 4))
     (tmp_path / "bench12.pkl").write_bytes(pickle.dumps(BENCH, 4))

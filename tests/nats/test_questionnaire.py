@@ -22,7 +22,7 @@ from cells import SPACE_SIZE, Cell
 from rebench.nats.api import ReBench
 from rebench.tables import Table
 
-QUESTIONS = int(os.environ.get("REBENCH_QUESTIONS", "2000"))
+QUESTIONS = int(os.environ.get("REBENCH_QUESTIONS", "1200"))
 
 DATASETS = ("cifar10-valid", "cifar10", "cifar100", "ImageNet16-120", "cifar-10", "CIFAR10", "svhn")
 SPLITS = ("train", "valid", "test", "x-valid", "x-test", "ori-test", "validation", "", None)

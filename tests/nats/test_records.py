@@ -94,18 +94,15 @@ def test_largest_seed_is_that_of_31_bits():
         _read(around=_with_seed(2**31))
 
 
-@pytest.mark.parametrize(
-    ("measured", "latency_s"),
-    [
-        (None, NAN),
-        ([], NAN),
-        ([-1], NAN),
-        ([0.0], NAN),
-        ([0.02, 0.02, 0.05], 0.03),
-        ([np.float32(0.5)], 0.5),
-        ([2**31 - 1], 2**31 - 1),
-    ],
-)
+@pytest.mark.parametrize(("measured", "latency_s"), [
+    (None, NAN),
+    ([], NAN),
+    ([-1], NAN),
+    ([0.0], NAN),
+    ([0.02, 0.02, 0.05], 0.03),
+    ([np.float32(0.5)], 0.5),
+    ([2**31 - 1], 2**31 - 1),
+])  # fmt: skip
 def test_latency_is_the_mean_of_what_was_measured(measured, latency_s):
     rows = _read(lambda trial: trial.update(latency=measured)).rows
     assert rows["latency_s"] == pytest.approx([latency_s] * 3, nan_ok=True)
@@ -156,28 +153,25 @@ def _seeds(seeds: object) -> Callable[[dict[str, Any]], object]:
     return change
 
 
-@pytest.mark.parametrize(
-    ("around", "message"),
-    [
-        (lambda record: record.update({"02": record["2"]}), "2 epochs occur twice"),
-        (lambda record: record.update({2: record.pop("2")}), "2 instead of a number of epochs"),
-        (lambda record: record.update({"0": record.pop("2")}), "'0' instead of a number"),
-        (lambda record: record.update({"100000": record.pop("2")}), "'100000' instead of a num"),
-        (lambda record: record.update({"٢": record.pop("2")}), "'٢' instead of a number"),
-        (lambda record: record.update({"2": [1]}), "results: expected a dict, got a list"),
-        (lambda record: record["2"].pop("arch_str"), "KeyError"),
-        (lambda record: record["2"].update(arch_index=4), "it contains cell 4"),
-        (lambda record: record["2"].update(arch_str="x"), "it contains cell 3, 'x'"),
-        (lambda record: record["2"].update(dataset_seed={"digits": [1]}), "data set 'digits'"),
-        (_seeds([777, 777]), "a seed occurs twice among 2"),
-        (_seeds((777,)), "seeds must be a list of whole numbers"),
-        (_seeds([-1]), "seeds must be a list of whole numbers"),
-        (_seeds([2**31]), "seeds must be a list of whole numbers"),
-        (_seeds([True]), "seeds must be a list of whole numbers"),
-        (_seeds([888]), "KeyError"),
-        (lambda record: record["2"].update(all_results=[]), "all_results: expected a dict"),
-    ],
-)
+@pytest.mark.parametrize(("around", "message"), [
+    (lambda record: record.update({"02": record["2"]}), "2 epochs occur twice"),
+    (lambda record: record.update({2: record.pop("2")}), "2 instead of a number of epochs"),
+    (lambda record: record.update({"0": record.pop("2")}), "'0' instead of a number"),
+    (lambda record: record.update({"100000": record.pop("2")}), "'100000' instead of a num"),
+    (lambda record: record.update({"٢": record.pop("2")}), "'٢' instead of a number"),
+    (lambda record: record.update({"2": [1]}), "results: expected a dict, got a list"),
+    (lambda record: record["2"].pop("arch_str"), "KeyError"),
+    (lambda record: record["2"].update(arch_index=4), "it contains cell 4"),
+    (lambda record: record["2"].update(arch_str="x"), "it contains cell 3, 'x'"),
+    (lambda record: record["2"].update(dataset_seed={"digits": [1]}), "data set 'digits'"),
+    (_seeds([777, 777]), "a seed occurs twice among 2"),
+    (_seeds((777,)), "seeds must be a list of whole numbers"),
+    (_seeds([-1]), "seeds must be a list of whole numbers"),
+    (_seeds([2**31]), "seeds must be a list of whole numbers"),
+    (_seeds([True]), "seeds must be a list of whole numbers"),
+    (_seeds([888]), "KeyError"),
+    (lambda record: record["2"].update(all_results=[]), "all_results: expected a dict"),
+])  # fmt: skip
 def test_wrong_frame_of_a_record_is_refused(around, message):
     with pytest.raises(InputError, match=message):
         _read(around=around)
@@ -227,15 +221,12 @@ def test_large_file_may_unpack_to_eight_times_its_size():
         decompress(longer, "f")
 
 
-@pytest.mark.parametrize(
-    ("name", "index"),
-    [
-        ("000011.pickle.pbz2", 11),
-        ("7.pickle.bz2", 7),
-        ("0000011.pickle.pbz2", None),
-        ("11.pickle", None),
-        ("x11.pickle.pbz2", None),
-    ],
-)
+@pytest.mark.parametrize(("name", "index"), [
+    ("000011.pickle.pbz2", 11),
+    ("7.pickle.bz2", 7),
+    ("0000011.pickle.pbz2", None),
+    ("11.pickle", None),
+    ("x11.pickle.pbz2", None),
+])  # fmt: skip
 def test_name_of_a_file_tells_its_cell(name, index):
     assert file_index(name) == index

@@ -82,7 +82,7 @@ def test_optimizer_runs_on_an_export(kind, name, boxes, tmp_path, monkeypatch):
             blackbox=box, elapsed_time_attr="metric_elapsed_time", seed=0
         ),
         scheduler=OPTIMIZERS[name](space, int(box.fidelity_values[-1])),
-        stop_criterion=syne_tune.StoppingCriterion(max_num_trials_started=20),
+        stop_criterion=syne_tune.StoppingCriterion(max_num_trials_started=12),
         n_workers=2,
         sleep_time=0,
         callbacks=[SimulatorCallback()],
@@ -90,5 +90,5 @@ def test_optimizer_runs_on_an_export(kind, name, boxes, tmp_path, monkeypatch):
     )
     tuner.run()
     stats = tuner.tuning_status.overall_metric_statistics
-    assert stats.count >= 18
+    assert stats.count >= 10
     assert np.isfinite(stats.min_metrics[METRIC])
