@@ -19,7 +19,12 @@ NUMBERS = {
     ("--epochs", 1, None, 4): "demo",
     ("--epochs", 1, 100_000, 200): "train",
     ("--longer", 1, None, None): "train",
-    ("--seed", 0, None, 0): "rank report explore recipe-show search-run search-compare search-proxies",
+    (
+        "--seed",
+        0,
+        None,
+        0,
+    ): "rank report explore recipe-show search-run search-compare search-proxies",
     ("--seed", 0, 2**31 - 1, None): "train",
     ("--jobs", 1, None, None): "table-ingest",
     ("--trials-per-job", 1, None, None): "sweep-plan submit",
