@@ -93,14 +93,22 @@ def test_two_tables_are_printed_row_by_row_with_the_verdict(table: str, monkeypa
     both = [f"{table}@nb201", f"{table}@topology"]
     assert main(["rank", *both, "--draws", "20", "--top", "100,50,10"]) == 0
     found = compare(*both, draws=20, top_percent=(100, 50, 10))
-    title, head, *rows, legend, _, verdict, _ = _words(capsys)
+    lines = _words(capsys)
+    title, head, *rows, legend, _, verdict = lines[:7]
     assert title == found.name
     assert head == "K cells tau seed tau drop 95 % CI corrected tau p"
     assert [row.split()[:2] for row in rows] == [["100", "40"], ["50", "20"]]
     assert legend.endswith("No tau at K = 10: fewer than 10 cells, or all tied.")
     assert verdict == found.sentence
+    _, head, *rows, legend, _ = lines[7:]
+    assert head == "K overlap 95 % CI seed overlap its 95 % CI weighted tau"
+    frame = found.frame()
+    for row, overlap, weighted in zip(rows, frame["overlap"], frame["weighted_tau"], strict=False):
+        assert row.split()[1] == f"{overlap:.2f}"
+        assert row.split()[-1] == f"{weighted:.2f}"
+    assert f"loses {frame['regret'].iloc[0]:.2f} points under {found.after.name}" in legend
     shown = pd.DataFrame(json_of("rank", *both, "--draws", "20", "--top", "100,50,10"))
-    names = ["top_percent", "tau", "seed_tau", "drop", "p_value"]
+    names = ["top_percent", "tau", "seed_tau", "drop", "p_value", "overlap", "seed_regret"]
     expected = found.frame()[names].round(4)
     pd.testing.assert_frame_equal(shown[names], expected, check_dtype=False)
 
