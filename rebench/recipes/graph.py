@@ -11,7 +11,7 @@ from typing import ClassVar, Final, Literal, TypeAlias
 
 from cells import Cell, DagCode
 from cells.dag import LAYER
-from cells.graph import Graph
+from cells.graph import Edge, Graph
 from cells.paths import Polynomial
 from rebench.errors import InputError
 
@@ -52,7 +52,7 @@ class NetworkGraph(Graph):
     LAYERS: ClassVar[frozenset[int]] = frozenset((LAYER,))
 
     title: str = "a network"
-    arcs: tuple[tuple[int, int, int], ...]
+    arcs: tuple[Edge, ...]
     degrees: tuple[int, ...]
     joins: bool = False
     normalised: bool | None = False
@@ -68,7 +68,7 @@ class NetworkGraph(Graph):
         """Number of vertices, input and output included."""
         return len(self.degrees) + 1
 
-    def _edges(self) -> tuple[tuple[int, int, int], ...]:
+    def _edges(self) -> tuple[Edge, ...]:
         return self.arcs
 
     def in_degrees(self, *, live: bool = False) -> tuple[int, ...]:  # noqa: ARG002 - all are live
