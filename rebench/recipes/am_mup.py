@@ -18,7 +18,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from cells import Cell, DagCode
 from rebench.errors import InputError
@@ -45,9 +45,9 @@ class ArithmeticMean(Recipe):
     layers count, as in records that do not name this parameter.
     """
 
-    name: ClassVar[str] = "am-mup"
-    summary: ClassVar[str] = "lr from the minimal depth to the -3/2, residual-aware init"
-    paper: ClassVar[str] = "AM-muP, Arithmetic-Mean muP for Modern Architectures (2025)"
+    name = "am-mup"
+    summary = "lr from the minimal depth to the -3/2, residual-aware init"
+    paper = "AM-muP, Arithmetic-Mean muP for Modern Architectures (2025)"
 
     base_lr: Positive = DEFAULT_BASE_LR
     c: Positive = 2.0
@@ -75,8 +75,9 @@ class ArithmeticMean(Recipe):
         require_path(self.name, cell)
         if layer.role == "readout":
             return LayerInit(std=layer.fan_in**-0.5)
-        branch = layer.role == "reduction" or (layer.role == "edge" and is_residual(cell))
-        blocks = self.count_blocks(cell) if branch else 1
+        blocks = 1
+        if layer.role == "reduction" or (layer.role == "edge" and is_residual(cell)):
+            blocks = self.count_blocks(cell)
         return LayerInit(std=math.sqrt(self.c / (blocks * layer.fan_in)))
 
     def count_blocks(self, cell: Architecture) -> int:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
@@ -42,9 +42,9 @@ class TopologyExact(Recipe):
     With `degree` "matching", the init uses the in-degree of the target, which keeps the norm.
     """
 
-    name: ClassVar[str] = "topology-exact"
-    summary: ClassVar[str] = "lr from the exact infinite-width recursion, norm-keeping init"
-    paper: ClassVar[str] = "ours, after Chen et al. (ICLR 2024) and Jelassi et al. (2023)"
+    name = "topology-exact"
+    summary = "lr from the exact infinite-width recursion, norm-keeping init"
+    paper = "ours, after Chen et al. (ICLR 2024) and Jelassi et al. (2023)"
 
     base_lr: Positive = DEFAULT_BASE_LR
     degree: Literal["matching", "source", "target"] = "matching"

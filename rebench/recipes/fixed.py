@@ -10,7 +10,7 @@ on the architecture.
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Literal
 
 from rebench.recipes.base import HyperParameters, Positive, Recipe, register
 from rebench.recipes.graph import BENCHMARK_LR, Architecture
@@ -27,9 +27,9 @@ __all__ = ["Fixed", "NasBench201"]
 class NasBench201(Recipe):
     """Learning rate 0.1 and PyTorch's default init for every cell."""
 
-    name: ClassVar[str] = "nb201"
-    summary: ClassVar[str] = "as in the benchmark: lr 0.1, PyTorch's default init"
-    paper: ClassVar[str] = "Dong & Yang, NAS-Bench-201 (ICLR 2020)"
+    name = "nb201"
+    summary = "as in the benchmark: lr 0.1, PyTorch's default init"
+    paper = "Dong & Yang, NAS-Bench-201 (ICLR 2020)"
 
     def hyperparameters(self, cell: Architecture) -> HyperParameters:  # noqa: ARG002 - the same for all
         """Return the benchmark's learning rate."""
@@ -47,9 +47,9 @@ class Fixed(Recipe):
     have PyTorch's default.
     """
 
-    name: ClassVar[str] = "fixed"
-    summary: ClassVar[str] = "control: a given lr and init, the same for every cell"
-    paper: ClassVar[str] = "He et al. (ICCV 2015) for init he"
+    name = "fixed"
+    summary = "control: a given lr and init, the same for every cell"
+    paper = "He et al. (ICCV 2015) for init he"
 
     lr: Positive = BENCHMARK_LR
     init: Literal["default", "he", "mean-field"] = "default"

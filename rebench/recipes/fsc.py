@@ -18,10 +18,10 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from rebench.errors import InputError
-from rebench.recipes.base import HyperParameters, Needs, Positive, Recipe, register
+from rebench.recipes.base import HyperParameters, Positive, Recipe, register
 from rebench.recipes.graph import Architecture, require_path
 from rebench.recipes.init import LayerInit, degree_init
 
@@ -38,11 +38,11 @@ __all__ = ["FeatureSpeedControl"]
 class FeatureSpeedControl(Recipe):
     """Rates of layers from the gradients on one batch; `eta_0` is the intended loss decrease."""
 
-    name: ClassVar[str] = "fsc"
-    summary: ClassVar[str] = "measured: rates at which every layer lowers the loss equally"
-    paper: ClassVar[str] = "Chizat & Netrapalli, The Feature Speed Formula (NeurIPS 2024)"
-    needs: ClassVar[Needs] = "batch"
-    rates_by_layer: ClassVar[bool] = True
+    name = "fsc"
+    summary = "measured: rates at which every layer lowers the loss equally"
+    paper = "Chizat & Netrapalli, The Feature Speed Formula (NeurIPS 2024)"
+    needs = "batch"
+    rates_by_layer = True
 
     eta_0: Positive = 0.02
     refresh: bool = False
@@ -75,25 +75,21 @@ class FeatureSpeedControl(Recipe):
 
         gradients = Probe(net, (images, labels), double=False).gradients
         weights = [layer.parameter for layer in net.weight_layers()]
-        squares: dict[str, float] = {}  # by weight, with its bias, gains and shifts
+        squares = dict.fromkeys(weights, 0.0)  # by weight, with its bias, gains and shifts
         owner: dict[str, str] = {}
         weight = weights[0]
         for name, _ in net.named_parameters():
-            weight = name if name in weights else weight
+            if name in squares:
+                weight = name
             owner[name] = weight
-            gradient = gradients.get(name)
-            if gradient is not None:
-                squares[weight] = squares.get(weight, 0.0) + float(gradient.double().square().sum())
-        moving = {
-            name: square
-            for name, square in squares.items()
-            if square > 0 and name in gradients and bool(gradients[name].any())
-        }
+            if name in gradients:
+                squares[weight] += float(gradients[name].double().square().sum())
+        moving = [name for name in weights if name in gradients and gradients[name].any()]
         if not moving:
             raise InputError(
                 f"{type(net).__name__} has no gradient on this batch; fsc needs one to set rates"
             )
-        rates = {name: 1 / (len(moving) * square) for name, square in moving.items()}
+        rates = {name: 1 / (len(moving) * squares[name]) for name in moving}
         slowest = min(rates.values())  # for layers without a gradient on this batch
         return HyperParameters(
             learning_rate=self.eta_0,

@@ -67,7 +67,9 @@ def init_rate_factor(net: LayeredNet, inits: Mapping[str, LayerInit]) -> float:
         for layer in net.weight_layers()
         if layer.followed_by_norm and layer.computed
     ]
-    return math.exp(2 * statistics.fmean(ratios)) if ratios else 1.0
+    if not ratios:
+        return 1.0
+    return math.exp(2 * statistics.fmean(ratios))
 
 
 def mean_field_readout(layer: Layer) -> LayerInit:
@@ -86,10 +88,10 @@ def degree_init(layer: Layer, graph: Architecture, degree: Degree) -> LayerInit:
     if layer.role == "edge":
         assert layer.edge is not None, "a layer with the role edge names its edge"
         return he_init(layer, edge_degree(graph, layer.edge, degree))
+    added = layer.role == "shortcut"
     if layer.role == "reduction":
-        first = ".conv_a." in layer.name
-        return he_init(layer, 2 if first == degree.startswith("source") else 1)
-    return he_init(layer, 2 if layer.role == "shortcut" else 1)
+        added = (".conv_a." in layer.name) == degree.startswith("source")
+    return he_init(layer, 1 + added)
 
 
 def selects(part: str, layer: Layer) -> bool:

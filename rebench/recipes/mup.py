@@ -28,9 +28,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Literal
 
-from rebench.recipes.base import Count, HyperParameters, Needs, Positive, Recipe, register
+from rebench.recipes.base import Count, HyperParameters, Positive, Recipe, register
 from rebench.recipes.graph import DEFAULT_BASE_LR, Architecture
 from rebench.recipes.init import LayerInit, default_init
 
@@ -50,11 +50,11 @@ class Mup(Recipe):
     The width is that of the stem: the channels of the first stage, or an MLP's hidden width.
     """
 
-    name: ClassVar[str] = "mup"
-    summary: ClassVar[str] = "muP for SGD: width-wise factors, the same lr for every topology"
-    paper: ClassVar[str] = "Yang et al., Tensor Programs V (2022)"
-    needs: ClassVar[Needs] = "network"
-    rates_by_layer: ClassVar[bool] = True
+    name = "mup"
+    summary = "muP for SGD: width-wise factors, the same lr for every topology"
+    paper = "Yang et al., Tensor Programs V (2022)"
+    needs = "network"
+    rates_by_layer = True
 
     base_lr: Positive = DEFAULT_BASE_LR
     base_width: Count = 16
@@ -68,19 +68,21 @@ class Mup(Recipe):
     def layer_inits(self, net: LayeredNet, cell: Architecture) -> Mapping[str, LayerInit]:  # noqa: ARG002 - only the width counts
         """Return the init of every layer at the width of `net`."""
         ratio = self._width_ratio(net)
-        return {
-            layer.name: self.scaled_init(layer, 1.0 if layer.role == "stem" else ratio)
-            for layer in net.weight_layers()
-        }
+        inits = {}
+        for layer in net.weight_layers():
+            fan_in = 1.0 if layer.role == "stem" else ratio
+            inits[layer.name] = self.scaled_init(layer, fan_in)
+        return inits
 
     def scaled_init(self, layer: Layer, fan_in: float) -> LayerInit:
         """Return the init of a layer with `fan_in` times its fan-in at the base width."""
         init = default_init(layer)
         if layer.role == "readout" and self.readout_zero_init:
             return LayerInit(std=0.0)
-        bias_bound = init.bias_bound * fan_in**0.5
-        std = init.std * self.output_mult * fan_in**-0.5 if layer.role == "readout" else init.std
-        return dataclasses.replace(init, bias_bound=bias_bound, std=std)
+        std = init.std
+        if layer.role == "readout":
+            std *= self.output_mult * fan_in**-0.5
+        return dataclasses.replace(init, bias_bound=init.bias_bound * fan_in**0.5, std=std)
 
     def factor(
         self,
@@ -94,9 +96,10 @@ class Mup(Recipe):
 
         The relative fan-in of a bias, a gain or a weight that reads the input is always 1.
         """
+        multiplier = self.output_mult if readout else 1.0
         if optimizer == "adam":
-            return (self.output_mult if readout else 1.0) / fan_in
-        return fan_out * (self.output_mult**2 if readout else 1.0) / fan_in
+            return multiplier / fan_in
+        return fan_out * multiplier**2 / fan_in
 
     def measure(
         self,

@@ -13,10 +13,10 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Literal
 
 from rebench.errors import InputError
-from rebench.recipes.base import HyperParameters, Needs, Positive, Recipe, register
+from rebench.recipes.base import HyperParameters, Positive, Recipe, register
 from rebench.recipes.graph import DEFAULT_BASE_LR, Architecture, base_of, require_path
 from rebench.recipes.init import LayerInit, default_init, he_init
 
@@ -43,10 +43,10 @@ class OneStep(Recipe):
     is required for a network that cannot be built for another graph.
     """
 
-    name: ClassVar[str] = "one-step"
-    summary: ClassVar[str] = "measured: lr at which a step moves layers as in the base network"
-    paper: ClassVar[str] = "ours; Jelassi et al. (2023) fix the same quantity in theory"
-    needs: ClassVar[Needs] = "batch"
+    name = "one-step"
+    summary = "measured: lr at which a step moves layers as in the base network"
+    paper = "ours; Jelassi et al. (2023) fix the same quantity in theory"
+    needs = "batch"
 
     base_lr: Positive = DEFAULT_BASE_LR
     init: Literal["default", "he"] = "default"
@@ -60,7 +60,9 @@ class OneStep(Recipe):
     def layer_init(self, layer: Layer, cell: Architecture) -> LayerInit:
         """Return the init that `init` names."""
         require_path(self.name, cell)
-        return default_init(layer) if self.init == "default" else he_init(layer)
+        if self.init == "default":
+            return default_init(layer)
+        return he_init(layer)
 
     def measure(
         self,
@@ -115,17 +117,18 @@ def mean_movement(probe: Probe, layers: Mapping[str, bool]) -> float:
     squares = sum(float(gradient.square().sum()) for gradient in probe.gradients.values())
     sizes = sum(float(weights[name].detach().square().sum()) for name in probe.gradients)
     if not squares > 0:
-        name = type(probe.net).__name__
-        raise InputError(f"{name} has no gradient on this batch; one-step needs a gradient")
+        network = type(probe.net).__name__
+        raise InputError(f"{network} has no gradient on this batch; one-step needs a gradient")
     step = _STEP * math.sqrt(sizes / squares)
     ahead, behind = probe.outputs_after(step), probe.outputs_after(-step)
-    changes = [
-        layer_change(probe.outputs[name], ahead[name], behind[name], 2 * step, normalised=settled)
-        for name, settled in layers.items()
-        if name in ahead
-    ]
-    seen = [change for change in changes if change is not None]
-    return sum(seen) / len(seen)
+    changes = []
+    for name, normalised in layers.items():
+        if name in ahead:
+            outputs = (probe.outputs[name], ahead[name], behind[name])
+            change = layer_change(*outputs, 2 * step, normalised=normalised)
+            if change is not None:
+                changes.append(change)
+    return sum(changes) / len(changes)
 
 
 def layer_change(
@@ -145,7 +148,10 @@ def layer_change(
 
     scale = 1.0
     if normalised:
-        there, back = (F.batch_norm(z, None, None, training=True) for z in (there, back))
+        there = F.batch_norm(there, None, None, training=True)
+        back = F.batch_norm(back, None, None, training=True)
     else:
         scale = float(here.square().mean())
-    return float((there - back).square().mean()) / span**2 / scale if scale > 0 else None
+        if not scale:
+            return None
+    return float((there - back).square().mean()) / span**2 / scale

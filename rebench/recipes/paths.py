@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
-from typing import ClassVar
 
 from rebench.recipes.base import HyperParameters, Positive, Recipe, register
 from rebench.recipes.graph import DEFAULT_BASE_LR, Architecture, base_of, require_path
@@ -18,9 +17,9 @@ __all__ = ["Paths"]
 class Paths(Recipe):
     """Baseline: the inverse square root of the number of paths, regardless of their depths."""
 
-    name: ClassVar[str] = "paths"
-    summary: ClassVar[str] = "baseline: lr from the number of paths only, PyTorch's default init"
-    paper: ClassVar[str] = "ours, as a baseline for the rule of Chen et al."
+    name = "paths"
+    summary = "baseline: lr from the number of paths only, PyTorch's default init"
+    paper = "ours, as a baseline for the rule of Chen et al."
 
     base_lr: Positive = DEFAULT_BASE_LR
 

@@ -88,10 +88,14 @@ def degree_gains(
     With `relu_mean`, C = 2 / (d + d (d - 1) / pi). This accounts for the nonzero mean of the d
     added ReLU outputs.
     """
-    d = np.maximum(graphs.degrees, 1) if degree != "none" else np.ones_like(graphs.degrees)
-    gains = 2 / (d + d * (d - 1) / np.pi if relu_mean else d)
-    expanded = gains[:, None, :] if degree == "source" else gains[:, :, None]
-    return np.broadcast_to(expanded, graphs.layers.shape)
+    d = np.ones_like(graphs.degrees)
+    if degree != "none":
+        d = np.maximum(graphs.degrees, 1)
+    gains = 2 / d
+    if relu_mean:
+        gains = 2 / (d + d * (d - 1) / np.pi)
+    axis = 1 if degree == "source" else 2
+    return np.broadcast_to(np.expand_dims(gains, axis), graphs.layers.shape)
 
 
 def carried_by_skips(graphs: Graphs) -> Array:

@@ -26,7 +26,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Literal
 
 from cells import Cell, moment
 from cells.paths import Polynomial
@@ -55,7 +55,7 @@ _PAPER = "Chen et al., Principled Architecture-aware Scaling of Hyperparameters 
 class PathSum(Recipe):
     """Learning rate of the rule, for recipes with any init."""
 
-    paper: ClassVar[str] = _PAPER
+    paper = _PAPER
 
     base_lr: Positive = DEFAULT_BASE_LR
     depth: Literal["cell", "network"] = "cell"
@@ -70,11 +70,10 @@ class PathSum(Recipe):
         """Return the depths of the paths, and the sum of their cubes for the cell and the base."""
         total, base = self._sums(cell)
         polynomial, offset = self._depths(cell)
-        depths = (
-            f"{depth + offset}" if n == 1 else f"{depth + offset} ({n} times)"
-            for depth, n in enumerate(polynomial)
-            if n
-        )
+        depths = []
+        for depth, count in enumerate(polynomial, start=offset):
+            if count:
+                depths.append(str(depth) if count == 1 else f"{depth} ({count} times)")
         return {
             "depths of the paths": ", ".join(depths),
             "sum of cubed depths": float(total),
@@ -84,7 +83,8 @@ class PathSum(Recipe):
         }
 
     def _sums(self, cell: Architecture) -> tuple[int, int]:
-        (polynomial, offset), (base, _) = self._depths(cell), self._depths(base_of(cell))
+        polynomial, offset = self._depths(cell)
+        base, _ = self._depths(base_of(cell))
         return moment(polynomial, 3, offset), moment(base, 3, offset)
 
     def _depths(self, cell: Architecture) -> tuple[Polynomial, int]:
@@ -105,8 +105,8 @@ class PathSum(Recipe):
 class Topology(PathSum):
     """The paper's rule: learning rate from the paths, init from the in-degrees."""
 
-    name: ClassVar[str] = "topology"
-    summary: ClassVar[str] = "lr from the cubed depths of all paths, init from the in-degrees"
+    name = "topology"
+    summary = "lr from the cubed depths of all paths, init from the in-degrees"
 
     degree: Degree = "source"
     init_at: Literal["all", "normalised", "others"] = "all"
@@ -125,8 +125,8 @@ class Topology(PathSum):
 class TopologyLr(PathSum):
     """Learning rate of `topology` with the benchmark's init."""
 
-    name: ClassVar[str] = "topology-lr"
-    summary: ClassVar[str] = "ablation: the lr of topology with PyTorch's default init"
+    name = "topology-lr"
+    summary = "ablation: the lr of topology with PyTorch's default init"
 
     init_at: Literal["none", "normalised", "others"] = "none"
 
@@ -152,9 +152,9 @@ class TopologyInit(Recipe):
     As in `topology-lr`, a cell without a path has no value: ablations compare the same cells.
     """
 
-    name: ClassVar[str] = "topology-init"
-    summary: ClassVar[str] = "ablation: the init of topology with a fixed lr"
-    paper: ClassVar[str] = _PAPER
+    name = "topology-init"
+    summary = "ablation: the init of topology with a fixed lr"
+    paper = _PAPER
 
     lr: Positive = BENCHMARK_LR
     degree: Degree = "source"

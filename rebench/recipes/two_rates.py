@@ -8,9 +8,9 @@ and keeps PyTorch's init. The effect of the rate can then be measured separately
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
-from rebench.recipes.base import HyperParameters, Needs, Positive, Recipe, register
+from rebench.recipes.base import HyperParameters, Positive, Recipe, register
 from rebench.recipes.graph import BENCHMARK_LR, Architecture
 
 if TYPE_CHECKING:
@@ -26,11 +26,11 @@ __all__ = ["TwoRates"]
 class TwoRates(Recipe):
     """Rate `normalised_lr` for weights before normalisation, `lr` for all other parameters."""
 
-    name: ClassVar[str] = "two-rates"
-    summary: ClassVar[str] = "control: one lr before normalisation, another lr everywhere else"
-    paper: ClassVar[str] = "van Laarhoven (2017) for the effective learning rate lr / std^2"
-    needs: ClassVar[Needs] = "network"
-    rates_by_layer: ClassVar[bool] = True
+    name = "two-rates"
+    summary = "control: one lr before normalisation, another lr everywhere else"
+    paper = "van Laarhoven (2017) for the effective learning rate lr / std^2"
+    needs = "network"
+    rates_by_layer = True
 
     lr: Positive = BENCHMARK_LR
     normalised_lr: Positive = BENCHMARK_LR
@@ -49,7 +49,8 @@ class TwoRates(Recipe):
     ) -> HyperParameters:
         """Return `lr`, and the factor of every weight that normalisation follows."""
         factor = self.normalised_lr / self.lr
-        factors = {x.parameter: factor for x in net.weight_layers() if x.followed_by_norm}
-        return HyperParameters(
-            learning_rate=self.lr, layer_multipliers=factors if factor != 1 else {}
-        )
+        factors = {}
+        for layer in net.weight_layers():
+            if layer.followed_by_norm and factor != 1:
+                factors[layer.parameter] = factor
+        return HyperParameters(learning_rate=self.lr, layer_multipliers=factors)

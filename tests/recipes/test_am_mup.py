@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from cells import OP_NAMES, SPACE_SIZE, Cell, DagCode, all_cells
+from cells import EDGES, OP_NAMES, SPACE_SIZE, Cell, DagCode, all_cells
 from rebench.nets import TinyNet
 from rebench.recipes import make_recipe
 from rebench.recipes.am_mup import minimal_depth
@@ -58,17 +58,18 @@ def test_minimal_depth_equals_the_shortest_of_all_routes():
     routes = [(0, 3), (0, 1, 3), (0, 2, 3), (0, 1, 2, 3)]
     for index in range(0, SPACE_SIZE, 7):
         cell = Cell.from_index(index)
+        ops = dict(zip(EDGES, cell.ops, strict=True))
         lengths = []
         used = set()
         for route in routes:
             edges = [(v, u) for u, v in pairwise(route)]
-            if all(cell.op(*edge) for edge in edges):
+            if all(ops[edge] for edge in edges):
                 used.update(edges)
         into = Counter(target for target, _ in used)
         for route in routes:
             edges = [(v, u) for u, v in pairwise(route)]
             if set(edges) <= used:
-                names = [OP_NAMES[cell.op(*edge)] for edge in edges]
+                names = [OP_NAMES[ops[edge]] for edge in edges]
                 convolutions = sum(name.startswith("nor_conv") for name in names)
                 lengths.append((convolutions, convolutions + sum(into[v] > 1 for v in route)))
         if lengths:
@@ -91,10 +92,7 @@ def test_only_cells_of_one_path_without_convolutions_keep_the_base_rate():
 
 @pytest.mark.parametrize("additions", [True, False])
 def test_records_from_before_additions_counted_are_no_records_of_this_rule(additions):
-    """Old records name the recipe ``am-mup`` without parameters.
-
-    The rule has other rates now, so its trials must have other ids.
-    """
+    """Old records name ``am-mup`` without parameters; their rates, and so their ids, differ."""
     recipe = make_recipe("am-mup", additions=additions)
     assert recipe.spec.label == f"am-mup(additions={additions})"
     assert make_recipe(recipe.spec) == recipe

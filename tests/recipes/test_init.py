@@ -99,14 +99,11 @@ def test_the_rate_that_an_init_leaves(recipe: str, factor: float):
     assert init_rate_factor(net, rule.layer_inits(net, FULL)) == pytest.approx(factor)
 
 
-@pytest.mark.parametrize(
-    ("whole", "plain", "split"),
-    [
-        ("topology", "topology-lr", "topology(init_at={part})"),
-        ("topology", "topology-lr", "topology-lr(init_at={part})"),
-        ("fixed(init=he)", "fixed", "fixed(init=he,init_at={part})"),
-    ],
-)
+@pytest.mark.parametrize(("whole", "plain", "split"), [
+    ("topology", "topology-lr", "topology(init_at={part})"),
+    ("topology", "topology-lr", "topology-lr(init_at={part})"),
+    ("fixed(init=he)", "fixed", "fixed(init=he,init_at={part})"),
+])  # fmt: skip
 @pytest.mark.parametrize("part", ["normalised", "others"])
 def test_an_init_of_a_part_has_the_rules_size_there_and_pytorchs_elsewhere(
     whole, plain, split, part

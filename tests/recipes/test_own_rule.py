@@ -41,14 +41,11 @@ class Derived(Own):
         return super().hyperparameters(cell)
 
 
-@pytest.mark.parametrize(
-    ("mistake", "message"),
-    [
-        ("zero rate", "learning_rate must be from .*, got 0.0"),
-        ("division", r"ZeroDivisionError \(.*\) at test_own_rule.py:30; repair the rule"),
-        ("number", r"a rule must return HyperParameters\(.*\), got 0.1"),
-    ],
-)
+@pytest.mark.parametrize(("mistake", "message"), [
+    ("zero rate", "learning_rate must be from .*, got 0.0"),
+    ("division", r"ZeroDivisionError \(.*\) at test_own_rule.py:30; repair the rule"),
+    ("number", r"a rule must return HyperParameters\(.*\), got 0.1"),
+])  # fmt: skip
 @pytest.mark.parametrize("rule", [Own, Derived])
 def test_mistake_of_a_rule_is_said_in_one_line(rule, mistake, message):
     own = rule(mistake=mistake)

@@ -10,35 +10,29 @@ from rebench.errors import InputError
 from rebench.recipes import make_recipe, parse_recipe, recipe_names
 
 
-@pytest.mark.parametrize(
-    ("name", "parameters"),
-    [
-        ("nb201", {}),
-        ("topology", {"degree": "target", "base_lr": 0.3}),
-        ("topology-exact", {"degree": "source"}),
-        ("am-mup", {"residual_blocks": 3}),
-    ],
-)
+@pytest.mark.parametrize(("name", "parameters"), [
+    ("nb201", {}),
+    ("topology", {"degree": "target", "base_lr": 0.3}),
+    ("topology-exact", {"degree": "source"}),
+    ("am-mup", {"residual_blocks": 3}),
+])  # fmt: skip
 def test_label_is_read_back(name, parameters):
     recipe = make_recipe(name, **parameters)
     assert parse_recipe(recipe.spec.label) == recipe
     assert parse_recipe(f" {recipe.spec.label} ") == recipe
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("topolgy", "unknown recipe 'topolgy'; valid: topology"),
-        ("topology(", "a recipe is NAME or NAME"),
-        ("topology(degree)", "expected FIELD=VALUE, got 'degree'"),
-        ("topology(base_lr=fast)", "base_lr must be a number, got 'fast'"),
-        ("topology(base_lr=NaN)", "finite number"),
-        ("topology(base_lr=1e999)", "finite number"),
-        ("topology(base_lr=[1])", "recipe 'topology': a parameter must be a finite number"),
-        pytest.param(f"fixed(lr={'[' * 100_000}", r"got 'fixed.{100,120}\.\.\.$", id="[[["),
-        pytest.param(f"fixed(lr={'[' * 100_000})", r"a number, got '.{10,40}'$", id="([[[)"),
-    ],
-)
+@pytest.mark.parametrize(("text", "message"), [
+    ("topolgy", "unknown recipe 'topolgy'; valid: topology"),
+    ("topology(", "a recipe is NAME or NAME"),
+    ("topology(degree)", "expected FIELD=VALUE, got 'degree'"),
+    ("topology(base_lr=fast)", "base_lr must be a number, got 'fast'"),
+    ("topology(base_lr=NaN)", "finite number"),
+    ("topology(base_lr=1e999)", "finite number"),
+    ("topology(base_lr=[1])", "recipe 'topology': a parameter must be a finite number"),
+    pytest.param(f"fixed(lr={'[' * 100_000}", r"got 'fixed.{100,120}\.\.\.$", id="[[["),
+    pytest.param(f"fixed(lr={'[' * 100_000})", r"a number, got '.{10,40}'$", id="([[[)"),
+])  # fmt: skip
 def test_error_for_bad_text_names_the_accepted_form(text: str, message: str):
     with pytest.raises(InputError, match=message):
         parse_recipe(text)
