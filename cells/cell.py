@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from cells.classes import Partition, functional_classes
 from cells.drawing import svg
 from cells.errors import CellError, shown
-from cells.graph import Fact, Graph, joined
-from cells.ops import CONV_1X1, CONV_3X3, EDGES, OP_NAMES, SPACE_SIZE, index_order
+from cells.graph import Edge, Fact, Graph, joined
+from cells.ops import CONV_1X1, CONV_3X3, EDGES, NONE, OP_NAMES, SPACE_SIZE, index_order
 from cells.paths import Polynomial, moment, network_polynomial
 
 __all__ = ["Cell", "all_cells"]
@@ -80,8 +80,8 @@ class Cell(Graph):
         if not whole or not 0 <= index < SPACE_SIZE:
             told = shown(index)
             raise CellError(f"a cell's index is a whole number in 0..{SPACE_SIZE - 1}, got {told}")
-        rank = int(index_order()[index])
-        return cls(tuple(rank // 5**power % 5 for power in range(5, -1, -1)))
+        ops = np.unravel_index(index_order()[index], (len(OP_NAMES),) * len(EDGES))
+        return cls(tuple(map(int, ops)))  # type: ignore[arg-type]  # one per edge
 
     @classmethod
     def find(cls, name: Cell | int | str) -> Cell:
@@ -112,36 +112,32 @@ class Cell(Graph):
     @property
     def index(self) -> int:
         """Number of this cell in the benchmark."""
-        return int(_index_of_rank()[self.rank])
-
-    @property
-    def rank(self) -> int:
-        """Position in the list of all combinations of operations, before it is shuffled."""
-        return functools.reduce(lambda rank, op: 5 * rank + op, self.ops, 0)
+        rank = np.ravel_multi_index(self.ops, (len(OP_NAMES),) * len(EDGES))
+        return int(_index_of_rank()[rank])
 
     @property
     def code(self) -> str:
         """Digit code, such as ``3_34_131``."""
         return "{}_{}{}_{}{}{}".format(*self.ops)
 
-    def op(self, target: int, source: int) -> int:
-        """Return the operation on the edge from `source` to `target`."""
-        if (target, source) not in EDGES:
-            raise CellError(f"(target, source) must be one of {EDGES}, got {(target, source)}")
-        return self.ops[EDGES.index((target, source))]
-
     @property
     def title(self) -> str:
         """Name in messages: ``cell INDEX``."""
         return f"cell {self.index}"
 
-    def _edges(self) -> tuple[tuple[int, int, int], ...]:
-        listed = zip(EDGES, self.ops, strict=True)
-        return tuple((target, source, op) for (target, source), op in listed if op)
+    def _edges(self) -> tuple[Edge, ...]:
+        edges = []
+        for (target, source), op in zip(EDGES, self.ops, strict=True):
+            if op != NONE:
+                edges.append((target, source, op))
+        return tuple(edges)
 
     def path_depths(self) -> tuple[int, ...]:
         """Return the number of convolutions on each path, ascending. Empty if no path exists."""
-        return tuple(k for k, count in enumerate(self.depth_polynomial()) for _ in range(count))
+        depths: list[int] = []
+        for depth, count in enumerate(self.depth_polynomial()):
+            depths += [depth] * count
+        return tuple(depths)
 
     def network_polynomial(self, cells_per_stage: int = 5) -> Polynomial:
         """Return the depth polynomial of the network that is built from this cell."""

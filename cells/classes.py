@@ -72,7 +72,7 @@ def trainable_networks(indices: ArrayLike) -> NDArray[np.int64]:
             f"indices must be a list of whole numbers in 0..{SPACE_SIZE - 1}, got {shown(indices)}"
         )
     ranks = index_order()[asked]
-    all_ops = np.stack(np.unravel_index(ranks, (len(OP_NAMES),) * 6), axis=1).tolist()
+    all_ops = np.transpose(np.unravel_index(ranks, (len(OP_NAMES),) * 6)).tolist()
     return _numbered(_canonical(tuple(ops), strict=True) for ops in all_ops)
 
 
@@ -82,7 +82,9 @@ _ZERO, _INPUT = "#", "0"
 def _term(op: int, value: str) -> str:
     if op == NONE or value == _ZERO:
         return _ZERO
-    return value if op == SKIP else f"({value})@{OP_NAMES[op]}"
+    if op == SKIP:
+        return value
+    return f"({value})@{OP_NAMES[op]}"
 
 
 def _sum(*values: str) -> str:
@@ -97,9 +99,8 @@ def _benchmark_texts() -> Iterator[str]:
     for op10, op20, op21 in itertools.product(_OPS, repeat=3):
         vertex1 = _term(op10, _INPUT)
         vertex2 = _sum(_term(op20, _INPUT), _term(op21, vertex1))
-        arriving = ([_term(op, value) for op in _OPS] for value in (_INPUT, vertex1, vertex2))
-        for values in itertools.product(*arriving):
-            yield _sum(*values)
+        for op30, op31, op32 in itertools.product(_OPS, repeat=3):
+            yield _sum(_term(op30, _INPUT), _term(op31, vertex1), _term(op32, vertex2))
 
 
 def _numbered(forms: Iterable[object]) -> NDArray[np.int64]:
@@ -131,7 +132,9 @@ def _canonical(ops: tuple[int, ...], *, strict: bool) -> Value:
 
     vertex1 = through(op10, source, 0)
     vertex2 = through(op20, source, 1) + through(op21, vertex1, 2)
-    vertex3 = through(op30, source, 3) + through(op31, vertex1, 4) + through(op32, vertex2, 5)
+    vertex3 = through(op30, source, 3)
+    vertex3 += through(op31, vertex1, 4)
+    vertex3 += through(op32, vertex2, 5)
     if not strict:
         return _renamed(vertex3, {})
     # Edges of different terms have a fixed order. Edges of equal terms are tried in every order.
@@ -139,8 +142,11 @@ def _canonical(ops: tuple[int, ...], *, strict: bool) -> Value:
     for edge, atom in _weighted(vertex3).items():
         alike.setdefault(_renamed((atom,), {}), []).append(edge)
     groups = [itertools.permutations(alike[term]) for term in sorted(alike)]
-    orders = (itertools.chain(*order) for order in itertools.product(*groups))
-    return min(_renamed(vertex3, {edge: at for at, edge in enumerate(order)}) for order in orders)
+    forms = []
+    for order in itertools.product(*groups):
+        edges = itertools.chain(*order)
+        forms.append(_renamed(vertex3, dict(zip(edges, range(6), strict=False))))
+    return min(forms)
 
 
 def _weighted(value: Value) -> dict[int, Atom]:
@@ -155,8 +161,7 @@ def _weighted(value: Value) -> dict[int, Atom]:
 
 
 def _renamed(value: Value, edges: dict[int, int]) -> Value:
-    return tuple(
-        sorted(
-            (name, edges.get(edge, -1), _renamed(argument, edges)) for name, edge, argument in value
-        )
-    )
+    atoms = []
+    for name, edge, argument in value:
+        atoms.append((name, edges.get(edge, -1), _renamed(argument, edges)))
+    return tuple(sorted(atoms))

@@ -6,7 +6,6 @@ and of the classifier. The results equal the benchmark's records to the last dig
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -19,7 +18,7 @@ from cells.ops import CONV_1X1, CONV_3X3
 
 __all__ = ["Cost", "CostModel"]
 
-_STAGES = 3
+_SCALES = 2 ** np.arange(3)  # of width and image side, by stage
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,36 +63,44 @@ class CostModel:
         """Return the parameters of the networks of cells, given as operations [..., edges]."""
         count3, count1 = _convolutions(ops)
         fixed = sum(weights + norms for weights, norms, _ in self._outside_cells())
-        square, linear = sum(width**2 for width in self._widths), sum(self._widths)
-        inside = (9 * square + 2 * linear) * count3 + (square + 2 * linear) * count1
+        widths = self._widths
+        square = int((widths**2).sum())
+        linear = 2 * int(widths.sum())
+        inside = (9 * square + linear) * count3 + (square + linear) * count1
         return np.asarray(fixed + self.cells_per_stage * inside)
 
     def flops(self, ops: ArrayLike) -> NDArray[np.int64]:
         """Return the multiply-adds of the networks of cells, given as operations [..., edges]."""
         count3, count1 = _convolutions(ops)
         fixed = sum(weights * pixels for weights, _, pixels in self._outside_cells())
-        square = sum((w * side) ** 2 for w, side in zip(self._widths, self._sides, strict=True))
+        square = int(((self._widths * self._sides) ** 2).sum())
         return np.asarray(fixed + self.cells_per_stage * square * (9 * count3 + count1))
 
     @property
-    def _widths(self) -> list[int]:
-        return [self.channels * 2**stage for stage in range(_STAGES)]
+    def _widths(self) -> NDArray[np.int64]:
+        return self.channels * _SCALES
 
     @property
-    def _sides(self) -> list[int]:
+    def _sides(self) -> NDArray[np.int64]:
         """Sides of the images in each stage; a reduction rounds up."""
-        return [-(-self.image_side // 2**stage) for stage in range(_STAGES)]
+        return -(-self.image_side // _SCALES)
 
     def _outside_cells(self) -> Iterator[tuple[int, int, int]]:
         """Yield (weights, gains and shifts, output pixels) of stem, reductions and classifier."""
-        widths, sides = self._widths, self._sides
-        yield 3 * 9 * self.channels, 2 * self.channels, self.image_side**2
-        for (narrow, wide), side in zip(itertools.pairwise(widths), sides[1:], strict=True):
-            yield 9 * narrow * wide + 9 * wide**2 + narrow * wide, 4 * wide, side**2
-        yield (widths[-1] + 1) * self.classes, 2 * widths[-1], 1
+        widths = self._widths.tolist()
+        sides = self._sides.tolist()
+        narrow = self.channels
+        yield 3 * 9 * narrow, 2 * narrow, self.image_side**2
+        for wide, side in zip(widths[1:], sides[1:], strict=True):
+            convolutions = 9 * narrow * wide + 9 * wide**2
+            yield convolutions + narrow * wide, 4 * wide, side**2
+            narrow = wide
+        yield (narrow + 1) * self.classes, 2 * narrow, 1
 
 
 def _convolutions(ops: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the numbers of 3x3 and of 1x1 convolutions of each cell."""
     listed = np.asarray(ops)
-    return (listed == CONV_3X3).sum(axis=-1), (listed == CONV_1X1).sum(axis=-1)
+    count3 = np.count_nonzero(listed == CONV_3X3, axis=-1)
+    count1 = np.count_nonzero(listed == CONV_1X1, axis=-1)
+    return np.asarray(count3), np.asarray(count1)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from cells.errors import CellError, shown
-from cells.graph import Graph
+from cells.graph import Edge, Graph
 
 __all__ = ["LAYER", "MAX_VERTICES", "NO_EDGE", "SKIP_EDGE", "DagCode"]
 
@@ -53,7 +53,7 @@ class DagCode(Graph):
                     f"for the edges into vertex {vertex} from earlier vertices, found "
                     f"{shown(group)}; example: 2_02_002"
                 )
-        return cls(tuple(tuple(int(digit) for digit in group) for group in groups))
+        return cls(tuple(tuple(map(int, group)) for group in groups))
 
     def __str__(self) -> str:
         """Return the code."""
@@ -64,20 +64,17 @@ class DagCode(Graph):
         """Number of vertices, input and output included."""
         return len(self.operations) + 1
 
-    def _edges(self) -> tuple[tuple[int, int, int], ...]:
-        return tuple(
-            (target, source, op)
-            for target, group in enumerate(self.operations, start=1)
-            for source, op in enumerate(group)
-            if op
-        )
+    def _edges(self) -> tuple[Edge, ...]:
+        edges = []
+        for target, group in enumerate(self.operations, start=1):
+            for source, op in enumerate(group):
+                if op != NO_EDGE:
+                    edges.append((target, source, op))
+        return tuple(edges)
 
     def pruned(self) -> DagCode:
         """Return the graph without its dead edges; all vertices stay."""
-        live = {(target, source) for target, source, _ in self.edges(live=True)}
-        return DagCode(
-            tuple(
-                tuple(op if (v, u) in live else NO_EDGE for u, op in enumerate(group))
-                for v, group in enumerate(self.operations, start=1)
-            )
-        )
+        groups = [[NO_EDGE] * len(group) for group in self.operations]
+        for target, source, op in self.edges(live=True):
+            groups[target - 1][source] = op
+        return DagCode(tuple(map(tuple, groups)))

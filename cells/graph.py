@@ -17,9 +17,11 @@ from numpy.typing import NDArray
 from cells.ops import NONE
 from cells.paths import Polynomial, moment
 
-__all__ = ["Fact", "Graph", "joined", "live_edge_mask"]
+__all__ = ["Edge", "Fact", "Graph", "joined", "live_edge_mask"]
 
 Fact: TypeAlias = int | float | str | None
+Edge: TypeAlias = tuple[int, int, int]
+"""Target, source and operation."""
 
 
 class Graph(abc.ABC):
@@ -41,10 +43,10 @@ class Graph(abc.ABC):
         """Number of vertices, input and output included."""
 
     @abc.abstractmethod
-    def _edges(self) -> tuple[tuple[int, int, int], ...]:
+    def _edges(self) -> tuple[Edge, ...]:
         """Return (target, source, operation) of all edges except `none`, ordered by target."""
 
-    def edges(self, *, live: bool = False) -> tuple[tuple[int, int, int], ...]:
+    def edges(self, *, live: bool = False) -> tuple[Edge, ...]:
         """Return (target, source, operation) of all edges except `none`, or of live edges only."""
         edges = self._edges()
         if not live:
@@ -54,8 +56,9 @@ class Graph(abc.ABC):
 
     def live_vertices(self) -> frozenset[int]:
         """Return the vertices on paths from the first vertex to the last; empty without a path."""
-        edges, last = self._edges(), self.n_vertices - 1
-        reached, leading = {0}, {last}
+        edges = self._edges()
+        reached = {0}
+        leading = {self.n_vertices - 1}
         for target, source, _ in edges:
             if source in reached:
                 reached.add(target)
@@ -73,9 +76,11 @@ class Graph(abc.ABC):
 
     def depth_polynomial(self) -> Polynomial:
         """Return the polynomial in which coefficient k is the number of paths with k layers."""
-        depths: list[list[int]] = [[1], *([] for _ in range(self.n_vertices - 1))]
+        depths: list[list[int]] = [[] for _ in range(self.n_vertices)]
+        depths[0] = [1]
         for target, source, op in self._edges():
-            into, shift = depths[target], op in self.LAYERS
+            into = depths[target]
+            shift = op in self.LAYERS
             into.extend([0] * (len(depths[source]) + shift - len(into)))
             for depth, count in enumerate(depths[source], start=shift):
                 into[depth] += count
@@ -113,7 +118,9 @@ def joined(numbers: Iterable[int]) -> str:
 def live_edge_mask(ops: NDArray[np.integer]) -> NDArray[np.bool_]:
     """Return a mask [cells, 6] of the live edges of cells with operations [cells, 6]."""
     on10, on20, on21, on30, on31, on32 = (ops != NONE).T
-    reached2 = on20 | (on21 & on10)
-    leads1 = on31 | (on21 & on32)
-    live = [on10 & leads1, on20 & on32, on21 & on10 & on32, on30, on31 & on10, on32 & reached2]
-    return np.stack(live, axis=1)
+    live10 = on10 & (on31 | (on21 & on32))
+    live20 = on20 & on32
+    live21 = on21 & on10 & on32
+    live31 = on31 & on10
+    live32 = on32 & (on20 | (on21 & on10))
+    return np.stack([live10, live20, live21, on30, live31, live32], axis=1)

@@ -44,24 +44,24 @@ def network_polynomial(cell: Polynomial, cells_per_stage: int) -> Polynomial:
 
     The network is a stem, three stages of cells, and a reduction block between stages.
     """
-    outside = multiply((0, 1), _power(_REDUCTION, 2))
-    return multiply(outside, _power(cell, 3 * cells_per_stage))
+    factors = [(0, 1), _REDUCTION, _REDUCTION]  # the stem and the two blocks
+    factors += [cell] * (3 * cells_per_stage)
+    return functools.reduce(multiply, factors)
 
 
 def moment(polynomial: Sequence[int], power: int, offset: int = 0) -> int:
     """Return the sum over all paths of ``(depth + offset) ** power``, exactly."""
-    return sum(
-        int(count) * (depth + offset) ** power for depth, count in enumerate(polynomial) if count
-    )
+    total = 0
+    for depth, count in enumerate(polynomial, start=offset):
+        if count:
+            total += int(count) * depth**power
+    return total
 
 
 def multiply(left: Polynomial, right: Polynomial) -> Polynomial:
     """Return the product of two polynomials of Python integers."""
     if not left or not right:
         return ()
-    product = np.convolve(np.array(left, dtype=object), np.array(right, dtype=object))
-    return tuple(product.tolist())
-
-
-def _power(polynomial: Polynomial, exponent: int) -> Polynomial:
-    return functools.reduce(multiply, [polynomial] * exponent, (1,))
+    exact_left = np.array(left, dtype=object)
+    exact_right = np.array(right, dtype=object)
+    return tuple(np.convolve(exact_left, exact_right).tolist())

@@ -64,4 +64,5 @@ def compile_space() -> Space:
 def _inverse_root(sums: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return sums to the power -1/2 by Python (`np.power` may differ in the last bit); 0 is NaN."""
     distinct, places = np.unique(sums, return_inverse=True)
-    return np.array([n**-0.5 if n else np.nan for n in distinct.tolist()])[places]
+    roots = [n**-0.5 if n else np.nan for n in distinct.tolist()]
+    return np.array(roots)[places]

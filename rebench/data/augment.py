@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F  # noqa: N812 - torch's own convention
 
 from rebench.data.images import Images
 from rebench.data.spec import DataSpec
@@ -68,12 +69,13 @@ class BatchSource:
         self._format = torch.channels_last if channels_last else torch.contiguous_format
         self._width = spec.size + 2 * spec.padding
         self._packed = _pack(images.pixels.to(self.device), spec.padding)
-        rows, columns = torch.arange(spec.size), torch.arange(spec.size)
-        forwards = rows[:, None] * self._width + columns
-        grid = torch.stack([forwards, forwards.flip(1)]).reshape(2, -1)
-        self._grid = grid.to(self.device, torch.int32)
-        self._scale = (1 / (255 * torch.tensor(spec.std))).to(self.device)
-        self._shift = (-torch.tensor(spec.mean) / torch.tensor(spec.std)).to(self.device)
+        place = torch.arange(spec.size, device=self.device, dtype=torch.int32)
+        forwards = place[:, None] * self._width + place
+        self._grid = torch.stack([forwards, forwards.flip(1)]).reshape(2, -1)
+        mean = torch.tensor(spec.mean)
+        std = torch.tensor(spec.std)
+        self._scale = (1 / (255 * std)).to(self.device)
+        self._shift = (-mean / std).to(self.device)
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -93,41 +95,51 @@ class BatchSource:
             images, float32 [batch, seeds * 3, size, size], with the copies along the channels;
             labels, int64 [seeds, batch]. As in the benchmark, the last batch can be smaller.
         """
-        draws = [draw_epoch(self.spec, len(self), seed, epoch, augment=augment) for seed in seeds]
-        order = torch.stack([draw.order for draw in draws])
-        corner = torch.stack([draw.corner for draw in draws])
-        start = (order * self._width + corner[..., 0]) * self._width + corner[..., 1]
+        n = len(self)
+        draws = [draw_epoch(self.spec, n, seed, epoch, augment=augment) for seed in seeds]
+        order = torch.stack([draw.order for draw in draws]).to(self.device)
         flips = torch.stack([draw.flip for draw in draws]).to(self.device)
-        order, start = order.to(self.device), start.to(self.device, torch.int32)
-        for first in range(first_step * batch_size, len(self), batch_size):
+        corner = torch.stack([draw.corner for draw in draws]).to(self.device)
+        row, column = corner.unbind(-1)
+        start = self._start(order, row, column)
+        for first in range(first_step * batch_size, n, batch_size):
             part = slice(first, first + batch_size)
-            yield self._gather(start[:, part], flips[:, part]), self.labels[order[:, part]]
+            images = self._gather(start[:, part], flips[:, part])
+            yield images, self.labels[order[:, part]]
 
     def plain(self, batch_size: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         """Yield all images in order, uncropped, float32 [batch, 3, ...]; labels, int64 [batch]."""
-        starts = torch.arange(len(self), dtype=torch.int32, device=self.device)
-        starts = (starts * self._width + self.spec.padding) * self._width + self.spec.padding
+        order = torch.arange(len(self), device=self.device)
+        start = self._start(order[None], self.spec.padding, self.spec.padding)
+        flips = torch.zeros_like(order)[None]
         for first in range(0, len(self), batch_size):
-            start = starts[None, first : first + batch_size]
-            flips = torch.zeros_like(start, dtype=torch.int64)
-            yield self._gather(start, flips), self.labels[first : first + batch_size]
+            part = slice(first, first + batch_size)
+            yield self._gather(start[:, part], flips[:, part]), self.labels[part]
+
+    def _start(
+        self, image: torch.Tensor, row: torch.Tensor | int, column: torch.Tensor | int
+    ) -> torch.Tensor:
+        """Return the positions of the corners of crops in the packed data, int32."""
+        start = (image * self._width + row) * self._width + column
+        return start.to(torch.int32)
 
     def _gather(self, start: torch.Tensor, flips: torch.Tensor) -> torch.Tensor:
         """Return normalised crops; `start` [copies, batch] is their position in the packed data."""
         copies, batch = start.shape
         at = (start[..., None] + self._grid[flips]).permute(1, 2, 0)  # [batch, pixels, copies]
         # Complete rows are converted and scaled: three bytes at a time would take twice as long.
-        pixels = self._packed.index_select(0, at.flatten()).view(torch.uint8).float()
-        rows = pixels.view(-1, copies, 4)[..., :3].reshape(-1, copies * 3)
-        images = rows.mul_(self._scale.repeat(copies)).add_(self._shift.repeat(copies))
-        stacked = images.view(batch, self.spec.size, self.spec.size, copies * 3)
+        packed = self._packed.index_select(0, at.flatten())
+        pixels = packed.view(torch.uint8).float().view(-1, copies, 4)
+        images = pixels[..., :3].reshape(-1, copies * 3)
+        images.mul_(self._scale.repeat(copies))
+        images.add_(self._shift.repeat(copies))
+        size = self.spec.size
+        stacked = images.view(batch, size, size, copies * 3)
         return stacked.permute(0, 3, 1, 2).contiguous(memory_format=self._format)
 
 
 def _pack(pixels: torch.Tensor, padding: int) -> torch.Tensor:
     """Return padded images, uint8 [n, 3, h, w], as int32 [n * (h + 2p) * (w + 2p)]."""
-    n, _, height, width = pixels.shape
-    packed = pixels.new_zeros(n, height + 2 * padding, width + 2 * padding, 4)
-    inner = packed[:, padding : padding + height, padding : padding + width, :3]
-    inner.copy_(pixels.permute(0, 2, 3, 1))
-    return packed.view(torch.int32).flatten()
+    channels_last = pixels.permute(0, 2, 3, 1)
+    packed = F.pad(channels_last, [0, 1] + [padding] * 4)
+    return packed.contiguous().view(torch.int32).flatten()

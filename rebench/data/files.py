@@ -37,9 +37,9 @@ class FileState:
     """
 
     file: str
-    found: str | None
-    bytes: int | None
-    state: str
+    found: str | None = None
+    bytes: int | None = None
+    state: str = "missing"
 
 
 def data_root(given: Path | str | None = None) -> Path:
@@ -58,7 +58,9 @@ def read_files(spec: DataSpec, root: Path) -> dict[str, bytes]:
         contents.setdefault(name, content)
     missing = [name for name in spec.files if name not in contents]
     if missing:
-        places = [*spec.places, spec.archive.name] if spec.archive else spec.places
+        places = list(spec.places)
+        if spec.archive:
+            places.append(spec.archive.name)
         looked = ", ".join(str(root / place) for place in places)
         raise MissingDataError(
             f"{spec.name}: missing {', '.join(missing)}; looked in {looked} "
@@ -75,15 +77,15 @@ def is_present(spec: DataSpec, root: Path) -> bool:
 
 def file_states(spec: DataSpec, root: Path) -> list[FileState]:
     """Return the place of every expected file, and whether its content is official."""
-    found: dict[str, FileState] = {}
+    states = {name: FileState(file=name) for name in spec.files}
     for name, where, content in _found(spec, root):
-        expected = spec.files[name]
-        state = "whole" if md5(content) == expected else "not official" if expected else "present"
-        found.setdefault(name, FileState(file=name, found=where, bytes=len(content), state=state))
-    return [
-        found.get(name) or FileState(file=name, found=None, bytes=None, state="missing")
-        for name in spec.files
-    ]
+        if states[name].found is not None:
+            continue
+        state = "present"
+        if spec.files[name]:
+            state = "whole" if md5(content) == spec.files[name] else "not official"
+        states[name] = FileState(file=name, found=where, bytes=len(content), state=state)
+    return list(states.values())
 
 
 def md5(content: bytes) -> str:
@@ -123,13 +125,14 @@ def _found(spec: DataSpec, root: Path) -> Iterator[tuple[str, str, bytes]]:
 
 
 def _unpacked(spec: DataSpec, root: Path) -> dict[str, Path]:
-    candidates = (
-        (name, root / folder / f"{name}{suffix}")
-        for name in spec.files
-        for folder in reversed(spec.places)
-        for suffix in (".gz", "")
-    )
-    return {name: path for name, path in candidates if path.is_file()}
+    found = {}
+    for name in spec.files:
+        for folder in reversed(spec.places):
+            for suffix in (".gz", ""):
+                path = root / folder / f"{name}{suffix}"
+                if path.is_file():
+                    found[name] = path
+    return found
 
 
 def _read(path: Path) -> bytes:

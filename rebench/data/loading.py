@@ -77,14 +77,17 @@ def derived_halves(n: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the sorted halves of `range(n)`, drawn as the benchmark's halves of CIFAR-10."""
     order = list(range(n))
     random.Random(_SEED).shuffle(order)  # noqa: S311 - a fixed split, not a secret
-    return torch.tensor(sorted(order[: n // 2])), torch.tensor(sorted(order[n // 2 :]))
+    kept = sorted(order[: n // 2])
+    held_out = sorted(order[n // 2 :])
+    return torch.tensor(kept), torch.tensor(held_out)
 
 
 def split_data(spec: DataSpec, raw: RawData, split: str, root: Path) -> TrainingData:
     """Split a data set; `root` is the data root with the benchmark's split files."""
     if split not in spec.splits:
         raise UnknownNameError(f"split of {spec.name}", split, spec.splits)
-    train, evaluation = raw.train, {"ori-test": raw.test}
+    train = raw.train
+    evaluation = {"ori-test": raw.test}
     if split == spec.valid_split:
         kept, held_out = derived_halves(len(raw.train))
         train = raw.train.select(kept)
@@ -112,13 +115,14 @@ def _read_halves(path: Path, n: int) -> dict[str, torch.Tensor]:
         )
     try:
         content = json.loads(path.read_text())
-        halves = {
-            f"x-{name[1:]}": torch.tensor([int(value) for value in content[name][1]])
-            for name in ("xvalid", "xtest")
-        }
+        halves = {}
+        for name in ("xvalid", "xtest"):
+            indices = [int(value) for value in content[name][1]]
+            halves[f"x-{name[1:]}"] = torch.tensor(indices)
     except (ValueError, KeyError, TypeError, IndexError) as error:
         raise MissingDataError(f"{path} is not a split file of the benchmark: {error}") from error
-    if not torch.equal(torch.cat(list(halves.values())).sort().values, torch.arange(n)):
+    both = torch.cat(list(halves.values()))
+    if not torch.equal(both.sort().values, torch.arange(n)):
         raise MissingDataError(f"{path} must contain each of {n} images in exactly one half")
     return halves
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import math
 import random
 import struct
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import distribution
 from pathlib import Path
 from types import MappingProxyType
@@ -49,40 +50,44 @@ def _read_cifar(spec: DataSpec, root: Path) -> RawData:
     files = read_files(spec, root)
     labels = b"fine_labels" if spec.classes == 100 else b"labels"
     stored = dataclasses.replace(spec, size=_CIFAR_SIDE)
-    images = {
-        name: _to_images(*_read_batch(content, labels, name), stored, name)
-        for name, content in files.items()
-    }
-
-    def first(count: int, parts: Iterable[Images]) -> Images:
-        whole = _joined(parts)
-        pixels = torch.from_numpy(_averaged(whole.pixels[:count].numpy(), spec.size))
-        return Images(pixels, whole.labels[:count])
-
-    train = (part for name, part in images.items() if not name.startswith("test"))
-    test = (part for name, part in images.items() if name.startswith("test"))
-    rows = {name: len(part) for name, part in images.items()}
+    rows: dict[str, int] = {}
+    train: list[Images] = []
+    test: list[Images] = []
+    for name, content in files.items():
+        images = _to_images(*_read_batch(content, labels, name), stored, name)
+        rows[name] = len(images)
+        part = test if name.startswith("test") else train
+        part.append(images)
     official = None if spec.size == _CIFAR_SIDE else _CIFAR_ROWS * len(files)
     return RawData(
-        train=first(spec.train_images, train),
-        test=first(spec.test_images, test),
+        train=_first(train, spec.train_images, spec.size),
+        test=_first(test, spec.test_images, spec.size),
         notes=check_official(spec, files, rows, official),
     )
+
+
+def _first(parts: Sequence[Images], count: int, size: int) -> Images:
+    whole = _joined(parts)
+    pixels = _averaged(whole.pixels[:count].numpy(), size)
+    return Images(torch.from_numpy(pixels), whole.labels[:count])
 
 
 def _read_imagenet16(spec: DataSpec, root: Path) -> RawData:
     """Read ``train_data_batch_1..10`` and ``val_data``; classes 1 to 120 become 0 to 119."""
     files = read_files(spec, root)
     rows: dict[str, int] = {}
-    parts: dict[str, Images] = {}
+    train: list[Images] = []
+    test: list[Images] = []
     for name in sorted(files, key=lambda name: (len(name), name)):
         pixels, labels = _read_batch(files[name], b"labels", name)
         rows[name] = len(pixels)
         chosen = np.flatnonzero((labels >= 1) & (labels <= spec.classes))
-        parts[name] = _to_images(pixels[chosen], labels[chosen] - 1, spec, name)
+        images = _to_images(pixels[chosen], labels[chosen] - 1, spec, name)
+        part = train if name.startswith("train") else test
+        part.append(images)
     return RawData(
-        train=_joined(part for name, part in parts.items() if name.startswith("train")),
-        test=parts["val_data"],
+        train=_joined(train),
+        test=_joined(test),
         notes=check_official(spec, files, rows, _IMAGENET16_ROWS),
     )
 
@@ -95,12 +100,13 @@ def _read_jpegs(spec: DataSpec, root: Path) -> RawData:
     """
     import pyarrow.parquet as pq  # slow to import, needed only here
 
-    (name, content), *_ = read_files(spec, root).items()
+    name, content = next(iter(read_files(spec, root).items()))
     try:
         table = pq.read_table(io.BytesIO(content), columns=["split", "label", "jpeg"])
     except (OSError, ValueError) as error:
         raise MissingDataError(f"{name} is not the Parquet file of {spec.name}: {error}") from error
-    split, labels = np.array(table["split"].to_pylist()), np.array(table["label"].to_pylist())
+    split = np.array(table["split"].to_pylist())
+    labels = np.array(table["label"].to_pylist())
 
     def part(which: str, count: int) -> Images:
         chosen = np.flatnonzero(split == which)[:count]
@@ -109,9 +115,9 @@ def _read_jpegs(spec: DataSpec, root: Path) -> RawData:
         return _to_images(pixels, labels[chosen], spec, name)
 
     note = "JPEG-coded images: accuracies are slightly lower than with the lossless images"
-    return RawData(
-        train=part("train", spec.train_images), test=part("test", spec.test_images), notes=(note,)
-    )
+    train = part("train", spec.train_images)
+    test = part("test", spec.test_images)
+    return RawData(train=train, test=test, notes=(note,))
 
 
 def _read_idx(spec: DataSpec, root: Path) -> RawData:
@@ -119,15 +125,18 @@ def _read_idx(spec: DataSpec, root: Path) -> RawData:
     files = read_files(spec, root)
 
     def part(which: str) -> Images:
-        images_name, labels_name = f"{which}-images-idx3-ubyte", f"{which}-labels-idx1-ubyte"
+        images_name = f"{which}-images-idx3-ubyte"
+        labels_name = f"{which}-labels-idx1-ubyte"
         grey = _idx(files[images_name], images_name, _IDX_IMAGES, (_IDX_SIDE, _IDX_SIDE))
         labels = _idx(files[labels_name], labels_name, _IDX_LABELS, ())
         if len(grey) != len(labels):
             raise MissingDataError(f"{labels_name}: {len(labels)} labels for {len(grey)} images")
         margin = (spec.size - _IDX_SIDE) // 2
-        return Images(F.pad(grey[:, None].expand(-1, 3, -1, -1), (margin,) * 4), labels.long())
+        pixels = grey[:, None].expand(-1, 3, -1, -1)
+        return Images(F.pad(pixels, [margin] * 4), labels.long())
 
-    train, test = part("train"), part("t10k")
+    train = part("train")
+    test = part("t10k")
     rows = {"train": len(train), "t10k": len(test)}
     return RawData(train=train, test=test, notes=check_official(spec, files, rows))
 
@@ -142,17 +151,19 @@ def _read_digits(spec: DataSpec, root: Path) -> RawData:  # noqa: ARG001 - a rea
     """
     file = distribution("scikit-learn").locate_file(_DIGITS_FILE)
     table = np.loadtxt(str(file), delimiter=",")
-    levels = np.rint(table[:, :-1].reshape(-1, 1, 8, 8) * (255 / 16)).astype(np.uint8)
+    labels = table[:, -1].astype(np.int64)
+    levels = np.rint(table[:, :-1] * (255 / 16)).reshape(-1, 1, 8, 8)
     if spec.format == "noisy-digits":
         drawn = np.random.default_rng(_DIGITS_SEED).normal(0, _NOISE, levels.shape)
-        levels = np.clip(np.rint(levels + drawn), 0, 255).astype(np.uint8)
+        levels = np.rint(levels + drawn).clip(0, 255)
     factor = spec.size // 8
-    pixels = levels.repeat(3, axis=1).repeat(factor, axis=2).repeat(factor, axis=3)
-    images = Images(torch.from_numpy(pixels), torch.from_numpy(table[:, -1].astype(np.int64)))
-    order = list(range(len(images)))
+    pixels = np.kron(levels, np.ones((1, 3, factor, factor))).astype(np.uint8)
+    order = list(range(len(labels)))
     random.Random(_DIGITS_SEED).shuffle(order)  # noqa: S311 - a fixed split, not a secret
-    train, test = order[: spec.train_images], order[spec.train_images :]
-    return RawData(train=images.select(torch.tensor(train)), test=images.select(torch.tensor(test)))
+    images = Images(torch.from_numpy(pixels[order]), torch.from_numpy(labels[order]))
+    first = torch.arange(spec.train_images)
+    rest = torch.arange(spec.train_images, len(images))
+    return RawData(train=images.select(first), test=images.select(rest))
 
 
 READERS: Final[Mapping[str, Callable[[DataSpec, Path], RawData]]] = MappingProxyType(
@@ -194,29 +205,34 @@ def _read_batch(content: bytes, labels: bytes, name: str) -> tuple[Array, Array]
     batch = load_pickle(content, max_bytes=MAX_FILE_BYTES, what=name)
     if not isinstance(batch, dict):
         raise MissingDataError(f"{name}: a batch must be a dict, got a {type(batch).__name__}")
-    named = {key.encode() if isinstance(key, str) else key: value for key, value in batch.items()}
-    missing = [key.decode() for key in (b"data", labels) if key not in named]
+    found = []
+    missing = []
+    for key in (b"data", labels):
+        value = batch.get(key, batch.get(key.decode()))
+        found.append(np.asarray(value))
+        if value is None:
+            missing.append(key.decode())
     if missing:
         raise MissingDataError(f"{name}: no {' and no '.join(missing)} in the batch")
-    return np.asarray(named[b"data"]), np.asarray(named[labels])
+    return found[0], found[1]
 
 
 def _to_images(pixels: Array, labels: Array, spec: DataSpec, name: str) -> Images:
     """Return checked tensors of pixels (uint8, 3 * size * size in a row) and labels."""
     wanted = 3 * spec.size**2
-    if pixels.dtype != np.uint8 or pixels.ndim < 2 or pixels[:1].size != wanted * len(pixels[:1]):
+    if pixels.dtype != np.uint8 or pixels.ndim < 2 or math.prod(pixels.shape[1:]) != wanted:
         raise MissingDataError(
             f"{name}: pixels must be uint8 with {wanted} a row, got {pixels.dtype} {pixels.shape}"
         )
     if labels.shape != (len(pixels),) or labels.dtype.kind not in "iu":
         raise MissingDataError(f"{name}: {len(pixels)} images and labels of shape {labels.shape}")
-    shaped = np.ascontiguousarray(pixels).reshape(-1, 3, spec.size, spec.size)
-    return Images(torch.from_numpy(shaped.copy()), torch.from_numpy(labels.astype(np.int64)))
+    shaped = pixels.reshape(-1, 3, spec.size, spec.size).copy()
+    return Images(torch.from_numpy(shaped), torch.from_numpy(labels.astype(np.int64)))
 
 
-def _joined(parts: Iterable[Images]) -> Images:
-    pixels, labels = zip(*((part.pixels, part.labels) for part in parts), strict=True)
-    return Images(torch.cat(pixels), torch.cat(labels))
+def _joined(parts: Sequence[Images]) -> Images:
+    pixels = torch.cat([part.pixels for part in parts])
+    return Images(pixels, torch.cat([part.labels for part in parts]))
 
 
 def _decode(jpeg: bytes, size: int, name: str) -> Array:
@@ -240,9 +256,9 @@ def _averaged(pixels: Array, size: int) -> Array:
 
 def _idx(content: bytes, name: str, magic: int, row: tuple[int, ...]) -> torch.Tensor:
     header = struct.Struct(f">{2 + len(row)}I")
-    told = header.unpack_from(content) if len(content) >= header.size else (0, 0)
-    size = int(np.prod(row, dtype=np.int64))
-    if told[0] != magic or told[2:] != row or len(content) != header.size + told[1] * size:
+    told, count, *shape = header.unpack(content[: header.size].ljust(header.size, b"\0"))
+    size = header.size + count * math.prod(row)
+    if told != magic or shape != list(row) or len(content) != size:
         raise MissingDataError(f"{name}: not an IDX file of bytes of shape [n, *{list(row)}]")
-    values = np.frombuffer(content, np.uint8, offset=header.size).reshape(told[1], *row)
-    return torch.from_numpy(values.copy())
+    values = np.frombuffer(content, np.uint8, offset=header.size).copy()
+    return torch.from_numpy(values.reshape(count, *row))

@@ -109,8 +109,10 @@ class _DType:
         self.value = np.dtype(text)
 
     def __setstate__(self, state: Any) -> None:
-        order = state[1].decode("ascii") if isinstance(state[1], bytes) else state[1]
-        if order not in ("<", ">", "|", "=") or any(part is not None for part in state[2:5]):
+        order = state[1]
+        if isinstance(order, bytes):
+            order = order.decode("ascii")
+        if order not in ("<", ">", "|", "=") or tuple(state[2:5]) != (None, None, None):
             raise ValueError("a structured or forged dtype; only numbers and text are read")
         if order in ("<", ">"):
             self.value = np.dtype(order + self.value.str[1:])
@@ -129,14 +131,15 @@ def _checked(shape: Any, dtype: Any, raw: Any) -> tuple[tuple[int, ...], np.dtyp
     """Return the shape and dtype of an array; refuse them if they do not match its bytes."""
     if not isinstance(dtype, _DType) or not isinstance(raw, bytes):
         raise ValueError("an array of objects; only numbers and text are read")
-    sizes_valid = (
-        isinstance(shape, tuple)
-        and len(shape) <= _MOST_DIMENSIONS
-        and all(type(n) is int and n >= 0 for n in shape)
-    )
-    if not sizes_valid or math.prod(shape) * dtype.value.itemsize != len(raw):
-        raise ValueError(f"an array with {len(raw)} bytes and another shape")
-    return tuple(shape), dtype.value
+    wrong = ValueError(f"an array with {len(raw)} bytes and another shape")
+    if not isinstance(shape, tuple) or len(shape) > _MOST_DIMENSIONS:
+        raise wrong
+    for size in shape:
+        if type(size) is not int or size < 0:
+            raise wrong
+    if math.prod(shape) * dtype.value.itemsize != len(raw):
+        raise wrong
+    return shape, dtype.value
 
 
 def _reconstruct(_: object, shape: object, __: object) -> _Array:

@@ -317,4 +317,6 @@ def _leading(ends: Iterable[Step], *, gates: bool = False) -> set[Step]:
 
 def _has_layer(step: Step) -> bool:
     """Return whether a step is a layer, or the given paths through it have layers."""
-    return step.weight is not None or any(any(paths[1:]) for paths in step.paths)
+    if step.weight:
+        return True
+    return any(any(paths[1:]) for paths in step.paths)

@@ -82,7 +82,7 @@ _POINTWISE: Final = (
     )
 )  # fmt: skip
 # If the input is multiplied by c, the output is multiplied by c to this power.
-POWERS: Final = {"sqrt": 0.5, "rsqrt": -0.5, "reciprocal": -1.0, "square": 2.0, "abs": 1.0}
+POWERS: Final = {"sqrt": 0.5, "rsqrt": -0.5, "reciprocal": -1.0, "square": 2.0}
 # The same for statistics over some of the dimensions.
 STATISTICS: Final = {
     **dict.fromkeys(("mean", "sum", "amax", "amin", "std", "norm", "linalg_vector_norm"), 1.0),

@@ -169,7 +169,7 @@ class Plan(BaseModel):
         squares = frame["shape"].map(math.prod) * frame["std"] ** 2
         if model is not None:
             own = self._matched(model)
-            squares = frame["name"].map(lambda name: float(own[name].detach().square().sum()))
+            squares = frame["name"].map(lambda name: own[name].detach().square().sum().item())
         steps = 1 / (frame["learning_rate"] * (self.weight_decay or 0.0))
         rates = frame["learning_rate"] / squares
         settled = frame["scale_invariant"]

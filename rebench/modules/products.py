@@ -30,7 +30,7 @@ def note(call: Call, data: Sequence[Step], step: Step) -> None:
     """Note what is known of `step`, the result of `call` on `data`."""
     step.operation = call.operation
     origins = {read.origin for read in step.reads}
-    if len(origins) == 1 and (step.kind in UNARY or step.kind in ("sum", "unknown")):
+    if len(origins) == 1 and step.kind in UNARY | {"sum", "unknown"}:
         (step.origin,) = origins
     softmax_written_out = step.kind == "norm" and step.reads[0].operation == "exp"
     step.is_softmax = step.operation == "softmax" or softmax_written_out
@@ -109,15 +109,16 @@ def _source(step: Step) -> Step:
 
 def _scale(call: Call, data: Sequence[Step], step: Step) -> Scale | None:
     if step.kind == "sum":
-        one, two = data
-        if one.scale.root is not two.scale.root or one.scale.power != two.scale.power:
-            return None
         less, more = sorted(data, key=lambda term: term.scale.means)
+        if (less.scale.root, less.scale.power) != (more.scale.root, more.scale.power):
+            return None
         if less.scale.means < more.scale.means and call.operation != "add":
             step.centred = less
         return less.scale
     if call.operation in ops.PRODUCTS and len(data) == 2:
-        return None if step.kind == "norm" else _scale_of_two(call.operation, *data)
+        if step.kind == "norm":
+            return None
+        return _scale_of_two(call.operation, *data)
     operands = [*step.reads, *step.gates]
     if len(operands) != 1:
         return None

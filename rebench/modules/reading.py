@@ -155,8 +155,9 @@ class StepReader:
         return _Constant(rest.parameters, layers=rest.layers)
 
     def _unary(self, call: Call, data: list[Step]) -> Step | None:
-        if call.operation in ("sum", "mean") and data[0].join and data[0].join.stacked:
-            return self._total(call, data, data[0].join)
+        join = data[0].join
+        if join and join.stacked and call.operation in ("sum", "mean"):
+            return self._total(call, data, join)
         kind = ops.KINDS.get(call.operation)
         first = call.operation == "where" or self._read(call.argument(0))[0] == data
         if kind is None or len(data) > 1 or not first or _takes_part(call, data[0]):
@@ -195,7 +196,8 @@ class StepReader:
         values, _ = self._read(call.argument(2))
         if not values or self._entry(call):
             return None
-        gates, _ = self._read(call.node.args[:2], call.node.args[3:], call.node.kwargs)
+        query, key, _, *rest = call.node.args
+        gates, _ = self._read(query, key, rest, call.node.kwargs)
         return Step("homogeneous", values, gates=gates)
 
     def _product(self, call: Call, data: list[Step]) -> Step | None:
@@ -218,9 +220,11 @@ class StepReader:
         if call.operation == "div" and not self._read(call.argument(0))[0]:
             return None
         affine = self._behind_norm(data[0], call)
-        kind: OperationKind = "homogeneous"
-        role: OtherRole = "gain" if affine else "factor"
-        if is_sum:
+        role: OtherRole
+        if not is_sum:
+            kind: OperationKind = "homogeneous"
+            role = "gain" if affine else "factor"
+        else:
             kind = "view" if 0 in call.node.args else "pointwise"
             role = "shift" if affine else "offset"
         return Step(kind, data, self._roles(call.node.args, role))
@@ -240,18 +244,17 @@ class StepReader:
     def _join(self, call: Call, data: list[Step]) -> Step | None:
         parts = call.argument(0)
         shape = _shape(call.node)
-        dim = call.argument(1, 0) % len(shape)
+        rank = len(shape)
+        dim = call.argument(1, 0) % rank
         stacked = call.operation == "stack"
-        shares = [1] * len(data)
-        if not stacked:
-            shares = [_shape(part)[dim] for part in parts if self._read(part)[0]]
-        return Step(
-            "join",
-            data,
-            join=Join(rank=len(shape), dim=dim, size=shape[dim], stacked=stacked),
-            shares=shares,
-            channelwise=not stacked and len(data) == len(parts) and dim == min(len(shape) - 1, 1),
-        )
+        join = Join(rank=rank, dim=dim, size=shape[dim], stacked=stacked)
+        step = Step("join", data, join=join)
+        if stacked:
+            step.shares = [1] * len(data)
+        else:
+            step.shares = [_shape(part)[dim] for part in parts if self._read(part)[0]]
+            step.channelwise = len(data) == len(parts) and dim == min(rank - 1, 1)
+        return step
 
     def _total(self, call: Call, data: list[Step], stack: Join) -> Step | None:
         """Read the sum or mean of a stack; over the stack's dimension, it adds the parts."""

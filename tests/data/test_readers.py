@@ -288,17 +288,14 @@ def test_pickle_with_code_is_refused_by_name(cifar10: Path):
         read_raw("cifar10", cifar10)
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ([1], "list"),
-        ({b"labels": [0]}, "no data"),
-        ({b"data": np.zeros((1, 3072)), b"labels": [0]}, "uint8"),
-        ({b"data": np.zeros((1, 10), np.uint8), b"labels": [0]}, "3072"),
-        ({b"data": np.zeros((1, 3072), np.uint8), b"labels": [0, 1]}, "1 images and labels"),
-        ({b"data": np.zeros((1, 3072), np.uint8), b"labels": [10]}, r"0\.\.9"),
-    ],
-)
+@pytest.mark.parametrize(("content", "message"), [
+    ([1], "list"),
+    ({b"labels": [0]}, "no data"),
+    ({b"data": np.zeros((1, 3072)), b"labels": [0]}, "uint8"),
+    ({b"data": np.zeros((1, 10), np.uint8), b"labels": [0]}, "3072"),
+    ({b"data": np.zeros((1, 3072), np.uint8), b"labels": [0, 1]}, "1 images and labels"),
+    ({b"data": np.zeros((1, 3072), np.uint8), b"labels": [10]}, r"0\.\.9"),
+])  # fmt: skip
 def test_invalid_batches_are_refused(cifar10: Path, content: object, message: str):
     write(cifar10 / "cifar-10-batches-py/test_batch", content)
     with pytest.raises(MissingDataError, match=message):

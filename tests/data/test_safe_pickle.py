@@ -47,19 +47,15 @@ def test_a_set_is_read(protocol: int):
 
 
 @pytest.mark.parametrize("protocol", [2, 3, 4])
-@pytest.mark.parametrize(
-    "array",
-    [
-        np.arange(12, dtype=np.uint8).reshape(3, 4),
-        np.asfortranarray(np.arange(6.0).reshape(2, 3)),
-        np.arange(3, dtype=">i4"),
-        np.array([b"ab", b"c"]),
-        np.array(["å", "bc"]),
-        np.array([True, False]),
-        np.zeros((0, 3)),
-    ],
-    ids=lambda array: array.dtype.str,
-)
+@pytest.mark.parametrize("array", [
+    np.arange(12, dtype=np.uint8).reshape(3, 4),
+    np.asfortranarray(np.arange(6.0).reshape(2, 3)),
+    np.arange(3, dtype=">i4"),
+    np.array([b"ab", b"c"]),
+    np.array(["å", "bc"]),
+    np.array([True, False]),
+    np.zeros((0, 3)),
+], ids=lambda array: array.dtype.str)  # fmt: skip
 def test_arrays_are_read_as_numpy_reads_them(array: np.ndarray, protocol: int):
     data = pickle.dumps(array, protocol)
     read = load(data)
@@ -243,17 +239,14 @@ def test_scalars_are_read_up_to_eight_bytes_and_text_of_any_length():
         load(scalar("c16", bytes(16)))
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        ("x" * 60, repr("x" * 60)),
-        ("x" * 61, repr("x" * 60) + "..."),
-        (b"ab", "b'ab'"),
-        (None, "None"),
-        (1.5, "1.5"),
-        ([1], "a list"),
-    ],
-)
+@pytest.mark.parametrize(("value", "text"), [
+    ("x" * 60, repr("x" * 60)),
+    ("x" * 61, repr("x" * 60) + "..."),
+    (b"ab", "b'ab'"),
+    (None, "None"),
+    (1.5, "1.5"),
+    ([1], "a list"),
+])  # fmt: skip
 def test_values_in_messages_are_short(value, text):
     assert shown(value) == text
 

@@ -63,18 +63,15 @@ def _read(monkeypatch, *, train=None, labels=(0, 9)) -> RawData:
     return loading.read_raw("digits")
 
 
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"labels": (0, 10)}, r"training labels as int64 in 0\.\.9, got torch.int64 in 0\.\.10"),
-        ({"labels": (-1, 9)}, r"got torch.int64 in -1\.\.9"),
-        ({"labels": np.array([0, 9], np.int32)}, "got torch.int32"),
-        ({"train": torch.zeros(2, 3, 8, 8)}, r"training images as uint8 .* got torch.float32"),
-        ({"train": torch.zeros(2, 3, 8, 9, dtype=torch.uint8)}, r"got .* \[2, 3, 8, 9\]"),
-        ({"train": torch.zeros(1, 3, 8, 8, dtype=torch.uint8)}, r"got .* \[1, 3, 8, 8\]"),
-        ({"train": torch.zeros(0, 3, 8, 8, dtype=torch.uint8), "labels": ()}, r"\[0, 3, 8, 8\]"),
-    ],
-)
+@pytest.mark.parametrize(("wrong", "message"), [
+    ({"labels": (0, 10)}, r"training labels as int64 in 0\.\.9, got torch.int64 in 0\.\.10"),
+    ({"labels": (-1, 9)}, r"got torch.int64 in -1\.\.9"),
+    ({"labels": np.array([0, 9], np.int32)}, "got torch.int32"),
+    ({"train": torch.zeros(2, 3, 8, 8)}, r"training images as uint8 .* got torch.float32"),
+    ({"train": torch.zeros(2, 3, 8, 9, dtype=torch.uint8)}, r"got .* \[2, 3, 8, 9\]"),
+    ({"train": torch.zeros(1, 3, 8, 8, dtype=torch.uint8)}, r"got .* \[1, 3, 8, 8\]"),
+    ({"train": torch.zeros(0, 3, 8, 8, dtype=torch.uint8), "labels": ()}, r"\[0, 3, 8, 8\]"),
+])  # fmt: skip
 def test_results_of_a_reader_are_checked(monkeypatch, wrong, message):
     assert len(_read(monkeypatch).train) == 2
     with pytest.raises(MissingDataError, match=message):

@@ -8,14 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from rebench.data import (
-    BENCHMARK,
-    Images,
-    RawData,
-    data_spec,
-    derived_halves,
-    split_data,
-)
+from rebench.data import BENCHMARK, Images, RawData, data_spec, derived_halves, split_data
 from rebench.errors import MissingDataError, UnknownNameError
 
 
@@ -61,13 +54,10 @@ def test_test_set_is_halved_by_the_file_in_its_order(tmp_path: Path):
     assert named == {"x-valid": [3, 0], "x-test": [1, 2], "ori-test": [0, 1, 2, 3]}
 
 
-@pytest.mark.parametrize(
-    ("name", "file", "n"),
-    [
-        ("cifar100", "cifar100-test-split.txt", 10_000),
-        ("ImageNet16-120", "imagenet-16-120-test-split.txt", 6_000),
-    ],
-)
+@pytest.mark.parametrize(("name", "file", "n"), [
+    ("cifar100", "cifar100-test-split.txt", 10_000),
+    ("ImageNet16-120", "imagenet-16-120-test-split.txt", 6_000),
+])  # fmt: skip
 def test_test_set_is_halved_by_the_benchmarks_file(real_data: Path, name: str, file: str, n: int):
     spec = data_spec(name)
     content = json.loads((real_data / "splits" / file).read_text())

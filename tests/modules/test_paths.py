@@ -6,17 +6,7 @@ from collections import defaultdict
 import numpy as np
 import pytest
 import torch
-from plain_networks import (
-    IMAGES,
-    DenseNet,
-    Excited,
-    Former,
-    Llama,
-    Mixer,
-    MobileNet,
-    ResNet,
-    UNet,
-)
+from plain_networks import IMAGES, DenseNet, Excited, Former, Llama, Mixer, MobileNet, ResNet, UNet
 from torch import nn
 
 from cells import Cell, DagCode
@@ -80,13 +70,10 @@ def _block(cell: Cell) -> nn.Module:
     return nn.Sequential(CellBlock(cell, 3), nn.Conv2d(3, 1, 1))
 
 
-def test_cells_have_the_polynomials_of_cells():
-    for cell in _cells(60, seed=0):
+def test_cells_and_their_networks_have_the_polynomials_of_cells():
+    for cell in _cells(20, seed=0):
         assert _polynomial(_block(cell), "fx") == cell.depth_polynomial(), cell
-
-
-def test_networks_of_cells_have_the_polynomials_of_cells():
-    for cell in _cells(12, seed=1):
+    for cell in _cells(4, seed=1):
         network = TinyNet(cell, channels=1, cells_per_stage=1)
         assert _polynomial(network, "fx") == cell.network_polynomial(1), cell
 
@@ -110,14 +97,14 @@ def test_a_network_that_was_read_still_pools():
 @pytest.mark.parametrize("tracer", TRACERS)
 def test_the_network_of_the_benchmark_has_the_same_polynomial(tracer: str):
     pytest.importorskip("xautodl")
-    for cell in _cells(3, seed=1):
-        network = reference_net(cell, channels=1, cells_per_stage=1)
-        assert _polynomial(network, tracer) == cell.network_polynomial(1)
+    (cell,) = _cells(1, seed=1)
+    network = reference_net(cell, channels=1, cells_per_stage=1)
+    assert _polynomial(network, tracer) == cell.network_polynomial(1)
 
 
 @pytest.mark.slow
-def test_every_third_kind_of_cell_has_its_polynomial():
-    """Build one random cell of each group of cells with the same paths, for a third of the groups.
+def test_every_ninth_kind_of_cell_has_its_polynomial():
+    """Build one random cell of each group of cells with the same paths, for a ninth of the groups.
 
     Cells of a group differ only in kernel sizes, or in pooling instead of skips. The cell is drawn
     at random, so every operation occurs on every edge.
@@ -128,7 +115,7 @@ def test_every_third_kind_of_cell_has_its_polynomial():
         alike[tuple(same.get(op, op) for op in cell.ops)].append(cell)
     assert len(alike) == 3**6
     rng = np.random.default_rng(4)
-    for cells in list(alike.values())[rng.integers(3) :: 3]:
+    for cells in list(alike.values())[rng.integers(9) :: 9]:
         polynomial = _polynomial(_block(cells[rng.integers(len(cells))]), "fx")
         for cell in cells:
             assert polynomial == cell.depth_polynomial(), cell

@@ -2,16 +2,7 @@
 
 import pytest
 import torch
-from plain_networks import (
-    DenseNet,
-    Excited,
-    Former,
-    Llama,
-    Mixer,
-    MobileNet,
-    ResNet,
-    UNet,
-)
+from plain_networks import DenseNet, Excited, Former, Llama, Mixer, MobileNet, ResNet, UNet
 from torch import nn
 
 from cells import Cell
