@@ -19,6 +19,7 @@ from rebench.analysis.ranks import rank_intervals
 from rebench.analysis.replicates import FEWEST_CLASSES
 from rebench.arguments import Between, checked
 from rebench.printable import span
+from rebench.spaces import NamedItems
 from rebench.tables import Table, open_table
 
 __all__ = ["Reliability", "reliability"]
@@ -59,6 +60,10 @@ class Reliability:
     @property
     def sentence(self) -> str:
         """Return seed tau at the largest K, and the number of cells that may be the best."""
+        return self.accuracies.space.worded(self._sentence)
+
+    @property
+    def _sentence(self) -> str:
         known = self.by_k.dropna(subset=["seed_tau"])
         if known.empty:
             return "Seed tau is not known: no cell has two seeds, or there are too few cells."
@@ -75,8 +80,15 @@ class Reliability:
             return f"{told} Ranks have no intervals: no cell has two seeds."
         return (
             f"{told} {self.may_be_best} of {len(self.cells)} cells cannot be separated from the "
-            f"best (95 %); the best mean is that of cell {self.cells['mean'].idxmax()}."
+            f"best (95 %); the best mean is that of {self._best}."
         )
+
+    @property
+    def _best(self) -> str:
+        assert self.cells is not None
+        best = self.cells["mean"].idxmax()
+        space = self.accuracies.space
+        return str(best) if isinstance(space, NamedItems) else space.title(int(str(best)))
 
     def __str__(self) -> str:
         return with_notes(f"{self.name}: {self.sentence}", self.notes)
@@ -148,5 +160,5 @@ def reliability(
         split=key.split,
         accuracies=own,
         by_k=curve[order],
-        notes=tuple(dict.fromkeys(notes)),
+        notes=tuple(map(own.space.worded, dict.fromkeys(notes))),
     )

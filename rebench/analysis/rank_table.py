@@ -30,6 +30,7 @@ __all__ = [
     "overlap_legend",
     "overlap_table",
     "rank_table",
+    "regret_sentence",
     "summary",
     "with_notes",
 ]
@@ -38,6 +39,8 @@ LEVEL: Final = 0.05
 """Level of the test: p-values up to this level are significant."""
 
 # Values of K in a table of several comparisons, if the user names no other values.
+# A smaller regret is printed with four decimals.
+_SMALL: Final = 0.1
 _MAIN_PERCENT: Final = (100.0, 50.0, 10.0)
 _LATEX: Final = {
     "recipe": "Recipe",
@@ -71,6 +74,7 @@ def rank_table(rerankings: Sequence[Reranking]) -> pd.DataFrame:
     """
     several = len(rerankings) > 1
     rows = []
+    items = rerankings[0].before.space.items
     for one in rerankings:
         usual = tuple(one.by_k["top_percent"]) == TOP_PERCENT
         for row in one.by_k.dropna(subset=["tau"]).to_dict("records"):
@@ -83,7 +87,7 @@ def rank_table(rerankings: Sequence[Reranking]) -> pd.DataFrame:
             }
             rows.append(
                 ({"recipe": printable(one.after.name, keep="")} if several else {})
-                | {"K": f"{row['top_percent']:g}", "cells": f"{row['n_cells']:.0f}"}
+                | {"K": f"{row['top_percent']:g}", items: f"{row['n_cells']:.0f}"}
                 | taus
                 | {"95 % CI": span(row["drop_low"], row["drop_high"]) or "-"}
                 | {"corrected tau": number(row["ratio"]) or "-"}
@@ -93,7 +97,9 @@ def rank_table(rerankings: Sequence[Reranking]) -> pd.DataFrame:
 
 
 def overlap_table(one: Reranking) -> pd.DataFrame:
-    """Return the texts of overlap, seed overlap and weighted tau, a row per K with tau."""
+    """Return the texts of overlap, seed overlap and weighted tau, a row per K below 100."""
+    curve = one.frame().dropna(subset=["tau"])
+    below = curve[curve["top_percent"] < 100]
     return pd.DataFrame(
         {
             "K": f"{row['top_percent']:g}",
@@ -103,34 +109,40 @@ def overlap_table(one: Reranking) -> pd.DataFrame:
             "its 95 % CI": span(row["seed_overlap_low"], row["seed_overlap_high"]) or "-",
             "weighted tau": number(row["weighted_tau"]) or "-",
         }
-        for row in one.frame().dropna(subset=["tau"]).to_dict("records")
+        for row in below.to_dict("records")
     )
 
 
 def overlap_legend(one: Reranking) -> str:
-    """Explain the columns of `overlap_table`, and state the regret of the transfer."""
-    said = (
+    """Explain the columns of `overlap_table`."""
+    return one.before.space.worded(
         "overlap: share of the K % best cells of one run that are among the K % best of a run of "
         "the other recipe; seed overlap: between seeds of one recipe. weighted tau: of means over "
         "seeds, with the largest weights for the best cells."
     )
+
+
+def regret_sentence(one: Reranking) -> str:
+    """State the regret of the transfer, with its value between seeds; empty if it is unknown."""
     row = one.by_k.iloc[0]
     if not math.isfinite(row["regret"]):
-        return said
-    said += (
-        f" Regret of the transfer: the best cell of a run of {one.before.name} loses "
-        f"{number(row['regret'])} points under {one.after.name}"
+        return ""
+    measure = one.before.measure
+    unit = "points" if measure.is_percent else measure.unit
+    digits = 2 if row["regret"] >= _SMALL else 4
+    lost = f"{number(row['regret'], digits)} {unit}".strip()
+    said = (
+        f"Regret of the transfer: the best cell of a run of {one.before.name} loses {lost} under "
+        f"{one.after.name}"
     )
-    if interval := span(row["regret_low"], row["regret_high"]):
+    if interval := span(row["regret_low"], row["regret_high"], digits):
         said += f" (95 % CI {interval})"
-    if not math.isfinite(row["seed_regret"]):
-        return f"{said}."
-    said += (
-        f"; the best cell of another seed of {one.after.name} loses {number(row['seed_regret'])}"
-    )
-    if interval := span(row["seed_regret_low"], row["seed_regret_high"]):
-        said += f" ({interval})"
-    return f"{said}."
+    if math.isfinite(row["seed_regret"]):
+        lost = str(number(row["seed_regret"], digits))
+        said += f"; the best cell of another seed of {one.after.name} loses {lost}"
+        if interval := span(row["seed_regret_low"], row["seed_regret_high"], digits):
+            said += f" ({interval})"
+    return one.before.space.worded(f"{said}.")
 
 
 def summary(rerankings: Sequence[Reranking]) -> str:
@@ -165,7 +177,7 @@ def legend(rerankings: Sequence[Reranking]) -> str:
     if few := sorted(set.intersection(*lacking), reverse=True):
         listed = ", ".join(f"{percent:g}" for percent in few)
         said += f" No tau at K = {listed}: fewer than {MIN_CELLS} cells, or all tied."
-    return said
+    return one.before.space.worded(said)
 
 
 def with_notes(said: str, notes: Sequence[str]) -> str:

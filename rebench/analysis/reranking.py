@@ -222,6 +222,10 @@ class Reranking(Drawable):
     @property
     def sentence(self) -> str:
         """Return the verdict: claim, numbers, interval, p-value, scope, then warnings."""
+        return self.before.space.worded(self._verdict)
+
+    @property
+    def _verdict(self) -> str:
         if impossible := self._impossible:
             return f"No comparison is possible: {impossible}"
         curve = self.by_k.dropna(subset=["tau"])
@@ -308,14 +312,27 @@ class Reranking(Drawable):
         for at, table in enumerate(tables):
             if own := ", ".join(pair[at] for pair in facts if len({*pair}) > 1 and pair[at]):
                 said.append(f"{table.name}: {own}")
-        row = self.improvement
-        value, low, high = (signed(row[name]) for name in ("difference", "low", "high"))
         if on == self.dataset:  # accuracies on two data sets are not comparable
-            said.append(
-                f"Accuracy of {self.after.name} minus that of {self.before.name}: {value} points "
+            said.append(self._difference)
+        return " ".join(f"{part}." for part in said)
+
+    @property
+    def _difference(self) -> str:
+        """Return the difference of the measure between both tables, with its interval."""
+        row, measure = self.improvement, self.before.measure
+        names = f"of {self.after.name} minus that of {self.before.name}"
+        if measure.is_percent:
+            value, low, high = (signed(row[name]) for name in ("difference", "low", "high"))
+            return (
+                f"Accuracy {names}: {value} points "
                 f"(95 % CI {low} to {high}), above 0 in {100 * row['improved']:.0f} % of the cells"
             )
-        return " ".join(f"{part}." for part in said)
+        limits = sorted(measure.goodness(np.array([row["low"], row["high"]])).tolist())
+        value = f"{measure.goodness(np.array(row['difference'])):+.3g} {measure.unit}".strip()
+        return (
+            f"{measure.name} {names}: {value} (95 % CI {limits[0]:+.3g} to {limits[1]:+.3g}), "
+            f"better in {100 * row['improved']:.0f} % of the cells"
+        )
 
 
 def rerank(
@@ -351,7 +368,7 @@ def rerank(
         contrast=contrast,
         by=by,
         by_k=curve,
-        notes=(*paired.notes, *notes),
+        notes=tuple(map(paired.before.space.worded, (*paired.notes, *notes))),
     )
 
 

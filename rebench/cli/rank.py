@@ -264,6 +264,7 @@ def _print_group(group: Sequence[Reranking]) -> None:
         overlap_legend,
         overlap_table,
         rank_table,
+        regret_sentence,
         summary,
     )
 
@@ -275,9 +276,14 @@ def _print_group(group: Sequence[Reranking]) -> None:
     print_rows(rows, as_json=False, title=title)
     say(legend(group))
     say(f"\n{verdict}\n")
-    if not more and len(rows):
-        print_rows(overlap_table(first), as_json=False)
-        say(f"{overlap_legend(first)}\n")
+    if more or rows.empty:
+        return
+    overlaps = overlap_table(first)
+    if len(overlaps):
+        print_rows(overlaps, as_json=False)
+        say(overlap_legend(first))
+    if regret := regret_sentence(first):
+        say(f"{regret}\n")
 
 
 def _check_files(figures: Sequence[Path], force: bool) -> None:

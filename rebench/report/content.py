@@ -17,6 +17,7 @@ from rebench.analysis.rank_table import (
     overlap_legend,
     overlap_table,
     rank_table,
+    regret_sentence,
     summary,
 )
 from rebench.extensions import entries
@@ -101,13 +102,14 @@ def _curve_blocks(reranking: Reranking) -> list[Block]:
     known = reranking.frame().dropna(subset=["tau"])
     if known.empty:
         return [Text([legend([reranking])])]
-    return [
-        TableBlock(rank_table([reranking])),
-        Text([legend([reranking])]),
-        TableBlock(overlap_table(reranking)),
-        Text([overlap_legend(reranking)]),
-        Details("Further measures at each K", [TableBlock(_further(known))]),
-    ]
+    blocks: list[Block] = [TableBlock(rank_table([reranking])), Text([legend([reranking])])]
+    overlaps = overlap_table(reranking)
+    if len(overlaps):
+        blocks += [TableBlock(overlaps), Text([overlap_legend(reranking)])]
+    if regret := regret_sentence(reranking):
+        blocks.append(Text([regret]))
+    blocks.append(Details("Further measures at each K", [TableBlock(_further(known))]))
+    return blocks
 
 
 def _further(curve: pd.DataFrame) -> pd.DataFrame:

@@ -10,6 +10,7 @@ found by an entry point::
 from __future__ import annotations
 
 import abc
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
@@ -74,6 +75,10 @@ class Space(abc.ABC):
     def title(self, index: int) -> str:
         """Return the name of an item in messages."""
         return f"{self.item} {self.label(index)}"
+
+    def worded(self, text: str) -> str:
+        """Return a text about cells with this space's word for them."""
+        return re.sub(r"\bcell(s?)\b", rf"{self.item}\1", text)
 
     def equal_networks(self, indices: Ints) -> Ints:
         """Return a number for each item; items with equal numbers are the same network."""

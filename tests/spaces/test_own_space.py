@@ -42,7 +42,7 @@ def test_an_own_space_is_trained_ranked_searched_reported_and_exported(space):
         done = run_here(*shlex.split(command))
         assert done.returncode == 0, (command, done.stderr)
         printed[command.split()[0]] = done.stdout
-    assert "12 cells" in printed["rank"]
+    assert "12 networks" in printed["rank"]
     assert printed["query"].startswith("network 2-8")
     assert set(pd.read_csv("toy.csv")["arch"]) == {
         f"{d}-{w}" for d in (1, 2, 3, 4) for w in (4, 8, 16)
