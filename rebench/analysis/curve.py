@@ -16,7 +16,7 @@ from rebench.analysis.doubts import doubts_of
 from rebench.analysis.exchange import exchange_p_values
 from rebench.analysis.left_out import without_gaps, without_outliers
 from rebench.analysis.p_values import bootstrap_p_values
-from rebench.analysis.paired import Chooser, Paired, selected_and_measured
+from rebench.analysis.paired import Chooser, Paired
 from rebench.analysis.ranking import (
     MOST_FOR_P_VALUES,
     agreement_frame,
@@ -68,8 +68,8 @@ def rank_curve(
     most = {"most": MOST_FOR_P_VALUES} if replicated else {}
     agreed, classes = resampled_agreement(cells, top_percent, draws=draws, rng=rng, **most)
     curve = agreement_frame(agreed, classes, top_percent)
-    if not cells.choosers and min(top_percent) < 100:
-        notes.append(selected_and_measured(cells.before.name))
+    if cells.choosing_note and min(top_percent) < 100:
+        notes.append(cells.choosing_note)
     notes += told
     if np.isnan(agreed.seed_tau[0]).all():
         curve = curve.assign(drop_error=np.nan, p_value=np.nan, p_family=np.nan)

@@ -72,8 +72,8 @@ def exchange_p_values(
         tests = []
         of_all = _exchanged(runs, paired.classes, percents[whole], None, draws, rng)
         for chooser in paired.choosers:
-            kept = [centred(own) for own in measured(paired.columns, chooser)]
-            classes = paired.repeated.classes
+            kept = [centred(own) for own in measured(paired.choosing.columns, chooser)]
+            classes = paired.choosing.classes
             chosen = _exchanged(kept, classes, percents[~whole], chooser, draws, rng)
             both = np.empty((2 + draws, len(percents)))
             both[:, whole] = of_all

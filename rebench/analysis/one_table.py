@@ -12,7 +12,7 @@ import pandas as pd
 from rebench.analysis.choices import MOST_DRAWS, TOP_PERCENT
 from rebench.analysis.concordance import MIN_CELLS, refuse_small_top
 from rebench.analysis.equal_cells import EqualCells, equal_cell_tau
-from rebench.analysis.paired import Accuracies, Paired, read_accuracies, selected_and_measured
+from rebench.analysis.paired import Accuracies, Paired, read_accuracies
 from rebench.analysis.rank_table import as_html, with_notes
 from rebench.analysis.ranking import seed_agreement
 from rebench.analysis.ranks import rank_intervals
@@ -137,8 +137,8 @@ def reliability(
     paired = Paired.of(own, own)
     notes = list(own.notes)
     equal = EqualCells.of_networks(own.cells, paired.classes, own.space)
-    if not paired.choosers and min(top_percent) < 100:
-        notes.append(selected_and_measured(own.name))
+    if paired.choosing_note and min(top_percent) < 100:
+        notes.append(paired.choosing_note)
     if own.has_seeds or equal.n_classes < FEWEST_CLASSES:
         curve = seed_agreement(paired, top_percent, draws=draws, rng=seed)
         if (known := len(paired.repeated)) < len(paired):

@@ -36,7 +36,6 @@ __all__ = [
     "labelled",
     "measured",
     "read_accuracies",
-    "selected_and_measured",
     "usual_split_of",
 ]
 
@@ -300,13 +299,44 @@ class Paired:
 
     @cached_property
     def choosers(self) -> list[Chooser]:
-        """Return the rankings of the cells in `repeated` that select the top K %.
+        """Return the rankings of the cells in `choosing` that select the top K %.
 
         The list is empty if the baseline must select: its runs are then selected and measured.
         """
         if self.repeated.third is not None:
             return [Chooser(self.repeated.third)]
-        return choosers_of(*self.columns)
+        if 2 * len(self.choosing) < len(self.repeated):
+            return []
+        return choosers_of(*self.choosing.columns)
+
+    @cached_property
+    def choosing(self) -> Paired:
+        """Return the cells of `repeated` that have all runs of the baseline in `columns`.
+
+        Only these cells are compared below K = 100 if runs of the baseline select them. With a
+        third table, these are all cells of `repeated`.
+        """
+        complete_rows: NDArray[np.bool_] = np.isfinite(self.columns[0][0]).all(axis=1)
+        if self.repeated.third is not None or complete_rows.all() or not complete_rows.any():
+            return self.repeated
+        return self.repeated.take(complete_rows)
+
+    @property
+    def choosing_note(self) -> str | None:
+        """Return the note on cells that are not compared below K = 100, if there are any."""
+        n, name = len(self.repeated), self.before.name
+        if not self.choosers:
+            return (
+                f"the runs of {name} select the K % best cells and are measured, too: for small K, "
+                f"tau, seed tau and `drop` are too small; give three seeds of {name}, or a third "
+                "table (--by)"
+            )
+        if len(self.choosing) == n:
+            return None
+        return (
+            f"below K = 100, all figures are of the {len(self.choosing)} of {n} cells that have "
+            f"all seeds of {name}: one seed selects and the others are measured"
+        )
 
     @property
     def mostly_single(self) -> bool:
@@ -348,7 +378,7 @@ def choosers_of(baseline: Columns, other: Columns) -> list[Chooser]:
     """Return the runs of the baseline as rankings that select the top K %, if it has three.
 
     Each leaves out the column of this run, and the column of the other table with the same seed if
-    two columns remain there. A cell without this run is ranked by its first run.
+    two columns remain there. Every cell must have all runs of the baseline.
     """
     runs, seeds = baseline
     if runs.shape[1] < _FEWEST_TO_CHOOSE:
@@ -356,12 +386,11 @@ def choosers_of(baseline: Columns, other: Columns) -> list[Chooser]:
     found = []
     count = min(runs.shape[1], _MOST_CHOOSERS)
     for column in np.linspace(0, runs.shape[1] - 1, count).astype(int).tolist():
-        values = np.where(np.isfinite(runs[:, column]), runs[:, column], runs[:, 0])
         alike = (other[1] == seeds[:, [column]]).mean(axis=0) > _MOST
         its = np.flatnonzero(alike).tolist()
         if len(alike) - len(its) < 2:
             its = []
-        found.append(Chooser(values, ([column], its)))
+        found.append(Chooser(runs[:, column], ([column], its)))
     return found
 
 
@@ -371,14 +400,6 @@ def measured(columns: Sequence[Columns], chooser: Chooser) -> list[Floats]:
         np.delete(runs, left_out, axis=1)
         for (runs, _), left_out in zip(columns, chooser.left_out, strict=True)
     ]
-
-
-def selected_and_measured(name: str) -> str:
-    """Return the note on a baseline whose measured runs select the top K %."""
-    return (
-        f"the runs of {name} select the K % best cells and are measured, too: for small K, tau, "
-        f"seed tau and `drop` are too small; give three seeds of {name}, or a third table (--by)"
-    )
 
 
 def complete(runs: Floats) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:

@@ -130,18 +130,21 @@ def _averaged(
     if not choosers:
         return _agreement(tables, sample, top_percent)
     whole = np.asarray(top_percent) >= 100
-    tau, seed_tau = np.full((2, len(sample), len(whole)), np.nan)
-    n_cells = np.zeros(len(whole), dtype=np.int64)
+    parts = []
     if whole.any():
-        tau[:, whole], seed_tau[:, whole], n_cells[whole] = _agreement(tables, sample, [100.0])
+        parts.append(_agreement(tables, sample, [100.0] * whole.sum()))
     if not whole.all():
         some = sample[: 1 + chosen_draws]
         smaller = [percent for percent in top_percent if percent < 100]
-        parts = [_agreement(tables, some, smaller, chooser) for chooser in choosers]
-        tau[: len(some), ~whole] = np.mean([part.tau for part in parts], axis=0)
-        seed_tau[: len(some), ~whole] = np.mean([part.seed_tau for part in parts], axis=0)
-        n_cells[~whole] = np.min([part.n_cells for part in parts], axis=0)
-    return TauSamples(tau, seed_tau, n_cells)
+        by_each = [_agreement(tables, some, smaller, chooser) for chooser in choosers]
+        parts.append(
+            TauSamples(
+                np.mean([part.tau for part in by_each], axis=0),
+                np.mean([part.seed_tau for part in by_each], axis=0),
+                np.min([part.n_cells for part in by_each], axis=0),
+            )
+        )
+    return _joined(parts, whole)
 
 
 def _agreement(
@@ -290,8 +293,18 @@ def resampled_agreement(
     """
     compared = paired.repeated
     n = len(compared)
-    sample = resampled(compared.classes, affordable(draws, n, most), np.random.default_rng(rng))
-    smaller = sum(percent for percent in top_percent if percent < 100)
+    rng = np.random.default_rng(rng)
+    whole = np.asarray(top_percent) >= 100
+    if paired.choosers and len(paired.choosing) < n and not whole.all():
+        smaller = [percent for percent in top_percent if percent < 100]
+        parts = []
+        for part, percents in ((paired, [100.0] * whole.sum()), (paired.choosing, smaller)):
+            if percents:
+                found, _ = resampled_agreement(part, percents, draws=draws, rng=rng, most=most)
+                parts.append(found)
+        return _joined(parts, whole), int(compared.classes.max()) + 1
+    sample = resampled(compared.classes, affordable(draws, n, most), rng)
+    together = sum(percent for percent in top_percent if percent < 100)
     (first, mine), (second, its) = paired.columns
     agreed = between_seeds(
         first,
@@ -300,9 +313,24 @@ def resampled_agreement(
         top_percent,
         seeds=(mine, its),
         choosers=paired.choosers,
-        chosen_draws=affordable(draws, math.ceil(n * max(smaller, 100) / 100), most),
+        chosen_draws=affordable(draws, math.ceil(n * max(together, 100) / 100), most),
     )
     return agreed, int(compared.classes.max()) + 1
+
+
+def _joined(parts: Sequence[TauSamples], whole: NDArray[np.bool_]) -> TauSamples:
+    """Return one result for all K from those of K = 100 and of smaller K, in this order.
+
+    One part may be missing. Samples that only one part has are NaN in the other.
+    """
+    tau, seed_tau = np.full((2, max(len(part.tau) for part in parts), len(whole)), np.nan)
+    n_cells = np.zeros(len(whole), dtype=np.int64)
+    columns = [own for own in (whole, ~whole) if own.any()]
+    for part, own in zip(parts, columns, strict=True):
+        tau[: len(part.tau), own] = part.tau
+        seed_tau[: len(part.tau), own] = part.seed_tau
+        n_cells[own] = part.n_cells
+    return TauSamples(tau, seed_tau, n_cells)
 
 
 def affordable(draws: int, n_cells: int, most: int = _MOST_RESAMPLED) -> int:
@@ -320,10 +348,16 @@ def seed_agreement(
         over functional classes, each draw with its own top K %). NaN where no cell has two seeds.
     """
     own = paired.repeated
-    sample = resampled(own.classes, affordable(draws, len(own)), np.random.default_rng(rng))
+    rng = np.random.default_rng(rng)
+    smaller = [percent for percent in top_percent if percent < 100]
+    if paired.choosers and len(paired.choosing) < len(own) and smaller:
+        frames = [seed_agreement(paired.choosing, smaller, draws=draws, rng=rng)]
+        if len(smaller) < len(top_percent):
+            frames.append(seed_agreement(paired, [100.0], draws=draws, rng=rng))
+        return pd.concat(frames).set_index("top_percent").loc[list(top_percent)].reset_index()
+    sample = resampled(own.classes, affordable(draws, len(own)), rng)
     tables = [own.before.side_by_side]
-    choosers = choosers_of(tables[0], tables[0])
-    agreed = _averaged(tables, sample, top_percent, choosers, len(sample))
+    agreed = _averaged(tables, sample, top_percent, paired.choosers, len(sample))
     classes = int(own.classes.max()) + 1
     return pd.DataFrame(
         {"top_percent": percent, "n_cells": n, **with_interval("seed_tau", column, classes)}
@@ -367,7 +401,7 @@ def of_means(paired: Paired, top_percent: Sequence[float] = TOP_PERCENT) -> pd.D
         else:
             several = []
             for chooser in paired.choosers:
-                first, second = map(means_of, measured(paired.columns, chooser))
+                first, second = map(means_of, measured(paired.choosing.columns, chooser))
                 several.append(_means_agreement(first, second, top_mask(chooser.scores, percent)))
             row = pd.DataFrame(several).mean(skipna=False).to_dict()
         rows.append({"top_percent": percent, **row})

@@ -21,6 +21,7 @@ from rebench.analysis.ranking import (
     of_means,
     resampled,
     run_pairs,
+    seed_agreement,
     seed_jackknife,
     with_interval,
 )
@@ -228,14 +229,23 @@ def test_a_baseline_of_two_seeds_has_no_run_that_only_chooses():
     assert first.scores.tolist() == b[:, 0].tolist()
 
 
-def test_a_cell_without_the_choosing_run_is_ranked_by_its_first_run():
+def test_below_100_percent_the_cells_with_all_seeds_are_compared():
     a, b = two_tables(60, (3, 3), _rng(9))
-    a[5, 1] = np.nan
+    a[:25, 1] = np.nan
     paired = Paired.of_values(a, b)
-    runs, _ = paired.columns[0]
-    assert paired.choosers[2].scores[5] == runs[5, 0]
-    found = agreement(paired, (50,), draws=0)
-    assert found[["tau", "seed_tau"]].notna().all(axis=None)
+    found = agreement(paired, (100, 50), draws=20)
+    assert found["n_cells"].tolist() == [60, 18]
+    full = Paired.of_values(a[25:], b[25:])
+    expected = agreement(full, (50,), draws=0)
+    # Where a table has gaps, the common effect of each seed is removed, which changes no rank.
+    for name in ("tau", "seed_tau", "drop"):
+        assert found[name].iloc[1] == pytest.approx(expected[name].iloc[0])
+    assert found["drop_low"].notna().all()
+    assert "below K = 100, all figures are of the 35 of 60 cells" in str(paired.choosing_note)
+    own = seed_agreement(Paired.of_values(a, a), (100, 50), draws=20)
+    assert own["n_cells"].tolist() == [60, 18]
+    a[:31, 1] = np.nan
+    assert Paired.of_values(a, b).choosers == []
 
 
 @pytest.mark.parametrize("shared", [True, False])
