@@ -29,7 +29,14 @@ from rebench.tables.meaning import Meaning, Measure
 from rebench.tables.parquet import ParquetFile
 from rebench.tables.release import Release
 
-__all__ = ["fetch_hpo_table", "hpo_datasets", "hpo_rows", "hpo_values", "read_hpo_table"]
+__all__ = [
+    "fetch_hpo_table",
+    "hpo_datasets",
+    "hpo_rows",
+    "hpo_settings",
+    "hpo_values",
+    "read_hpo_table",
+]
 
 Floats: TypeAlias = NDArray[np.float64]
 
@@ -46,6 +53,11 @@ def hpo_values(name: str) -> dict[str, list[Any]]:
     """Return the values of each hyperparameter of a table, in the order of `read_hpo_table`."""
     values: dict[str, list[Any]] = _TABLES[name]["values"]
     return values
+
+
+def hpo_settings(name: str) -> list[str]:
+    """Return the hyperparameters that are neither the network nor its learning rate."""
+    return list(_TABLES[name]["settings"])
 
 
 def fetch_hpo_table(name: str, folder: Path) -> Ingested:

@@ -10,6 +10,7 @@ import pytest
 from scipy import stats
 
 from experiments.published import own_rates
+from experiments.published.by_network import Settings, by_network
 from rebench.errors import UnsafeFileError
 from rebench.nats import hpo_tables
 
@@ -42,10 +43,53 @@ def test_measures_are_those_of_their_definition():
     assert found.drop == pytest.approx(found.seed_tau - found.tau)
 
 
-def test_top_half_is_chosen_on_the_seeds_that_are_not_compared():
-    found = own_rates.measures(list(own_rates.pairs_of(SETTING)), top_half=True)
+def test_best_networks_are_chosen_on_the_seeds_that_are_not_compared():
+    found = own_rates.measures(list(own_rates.pairs_of(SETTING)), top=True)
     wanted = slow(SETTING, lambda known: np.argsort(-known, kind="stable")[:4])
     assert (found.tau, found.seed_tau) == pytest.approx(wanted)
+
+
+def test_row_of_a_data_set_is_over_its_settings():
+    other = (SETTING + RNG.normal(0, 1, SETTING.shape)).round(1)
+    settings = Settings([{"x": 1}, {"x": 2}], np.arange(4.0), np.stack([SETTING, other]))
+    row = own_rates.dataset_row(settings, top_percent=25.0, draws=50)
+    taus, seed_taus = np.array([slow(SETTING), slow(other)]).T
+    drops = seed_taus - taus
+    assert row["tau"] == pytest.approx(taus.mean())
+    assert row["seed_tau"] == pytest.approx(seed_taus.mean())
+    assert row["drop_quartiles"] == pytest.approx(np.percentile(drops, [25, 50, 75]))
+    assert row["largest_drop"] == pytest.approx(drops.max())
+    assert row["largest_drop_setting"] == settings.names[drops.argmax()]
+    assert row["largest_drop_low"] < row["largest_drop"] < row["largest_drop_high"]
+    best = [slow(one, lambda known: np.argsort(-known, kind="stable")[:2]) for one in settings[2]]
+    with np.errstate(invalid="ignore"):
+        assert row["drop_top"] == pytest.approx(np.nanmean([b - a for a, b in best]))
+    over = own_rates.over_settings({"one": row, "other": row})
+    assert over["drops_median"] == pytest.approx(np.median(drops))
+    assert over["drops_largest"] == pytest.approx(drops.max())
+
+
+@pytest.mark.parametrize("name", ["mlp", "fcnet"])
+def test_settings_and_networks_are_at_their_places(name: str):
+    """By a loop over all values: the network's number is that of its space."""
+    values = hpo_tables.hpo_values(name)
+    shape = tuple(len(own) for own in values.values())
+    table = 1 + RNG.random((*shape, 2)) if name == "fcnet" else RNG.random((*shape, 2))
+    found = by_network(name, "any", table)
+    rate = hpo_tables._TABLES[name]["rate"]
+    networks = hpo_tables._TABLES[name]["network"]
+    for _ in range(50):
+        place = dict(zip(values, (int(RNG.integers(size)) for size in shape), strict=True))
+        told = {key: values[key][place[key]] for key in hpo_tables.hpo_settings(name)}
+        index = np.ravel_multi_index(
+            [place[key] for key in networks], [len(values[key]) for key in networks]
+        )
+        wanted = table[tuple(place.values())]
+        if name == "fcnet":
+            wanted = -100 * np.log(wanted)
+        at = found.names.index(told)
+        assert found.goodness[at, index, place[rate]] == pytest.approx(wanted)
+        assert found.rates[place[rate]] == values[rate][place[rate]]
 
 
 def test_excess_regret_is_the_accuracy_lost_on_another_seed():
