@@ -7,7 +7,6 @@ import re
 from typing import Annotated, Any, Final
 
 from pydantic import (
-    BeforeValidator,
     Field,
     ValidationInfo,
     field_validator,
@@ -83,7 +82,7 @@ class SlurmOptions(Plain, strict=True):
     """Memory of a job."""
     mem_per_cpu: Annotated[str, Field(pattern=r"^\d{1,9}[KMGT]?$")] | None = None
     """Alternative: memory of each core, such as `4G`."""
-    time_min: Annotated[int, BeforeValidator(_in_minutes), Field(ge=1)] = 240
+    time_min: Annotated[int, Field(ge=1)] = 240
     """Time limit of a job in minutes, or as `time = "1-00:00"`. Trials are packed to fit."""
     signal_delay_s: Annotated[int, Field(ge=1)] = 120
     """Seconds from the signal to write checkpoints to the end of a job; at most half its time."""
@@ -99,7 +98,7 @@ class SlurmOptions(Plain, strict=True):
     """Compile every network with `torch.compile`."""
     cuda_graphs: bool = False
     """Replay training steps as CUDA graphs, which is faster for small networks."""
-    setup: Annotated[list[str], BeforeValidator(_lines)] = Field(default_factory=list)
+    setup: list[str] = Field(default_factory=list)
     """Shell commands before `python`, such as `module load cuda`."""
     container_image: str | None = None
     """Apptainer image in which workers run."""
@@ -123,6 +122,9 @@ class SlurmOptions(Plain, strict=True):
             given = dict(given)
             given["time_min"] = given.pop("time")
         return given
+
+    _minutes = field_validator("time_min", mode="before")(_in_minutes)
+    _shell = field_validator("setup", mode="before")(_lines)
 
     @field_validator("*")
     @classmethod

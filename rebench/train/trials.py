@@ -96,10 +96,12 @@ def train(
     with numerics(speed):
         for record in session.run(trials):
             records[record.trial_id] = record
-            if on_record is not None and on_record(record) is not False:
-                session.forget(record)
-    for record in records.values() if on_record is None else ():
-        session.forget(record)
+            is_stored = on_record is not None and on_record(record) is not False
+            if is_stored and session.store is not None:
+                session.store.remove(record.trial_id)
+    if on_record is None and session.store is not None:
+        for trial_id in records:
+            session.store.remove(trial_id)
     return [records[trial.trial_id] for trial in trials]
 
 
@@ -139,10 +141,6 @@ class _Session:
                         " make the stack or the batches smaller"
                     ) from error
                 yield from records
-
-    def forget(self, record: Record) -> None:
-        if self.store is not None:
-            self.store.remove(record.trial_id)
 
     def _sources_for(self, trial: Trial) -> Sources:
         wanted = (trial.dataset, trial.split)
