@@ -316,7 +316,7 @@ class Paired:
         Only these cells are compared below K = 100 if runs of the baseline select them. With a
         third table, these are all cells of `repeated`.
         """
-        complete_rows: NDArray[np.bool_] = np.isfinite(self.columns[0][0]).all(axis=1)
+        complete_rows = np.asarray(np.isfinite(self.columns[0][0]).all(axis=1))
         if self.repeated.third is not None or complete_rows.all() or not complete_rows.any():
             return self.repeated
         return self.repeated.take(complete_rows)
