@@ -26,6 +26,7 @@ __all__ = ["load_pickle", "shown"]
 
 _SHOWN: Final = 60
 _MOST_DIMENSIONS: Final = 32
+_MOST_NESTED: Final = 10
 _DTYPE: Final = re.compile(r"[<>|=]?(b1|[iufcSU][1-9]\d{0,3})", re.ASCII)
 
 _CONSTANTS: Final = (
@@ -80,11 +81,46 @@ def load_pickle(
 
 def _check_opcodes(data: bytes) -> None:
     """Refuse opcodes that plain data does not need, and lengths beyond the end of the file."""
+    nesting = _Nesting()
     for opcode, argument, _ in pickletools.genops(data):
         if opcode.name not in _PLAIN:
             raise ValueError(f"opcode {opcode.name} is not plain data")
         if opcode.name == "LONG_BINPUT" and int(argument or 0) > len(data):
             raise ValueError("a memo place beyond the size of the file")
+        nesting.add(opcode, argument)
+
+
+class _Nesting:
+    """Depth of every object on the stack: hashing deeply nested tuples would end the process.
+
+    Hashing a pair of equal pairs, nested n times, takes 2^n steps.
+    """
+
+    def __init__(self) -> None:
+        self._depths: list[int] = []  # -1 is a mark
+        self._memo: dict[int, int] = {}
+
+    def add(self, opcode: pickletools.OpcodeInfo, argument: Any) -> None:
+        """Take the objects of an opcode from the stack, and put its results there."""
+        if opcode.name in ("MEMOIZE", "BINPUT", "LONG_BINPUT"):
+            place = len(self._memo) if argument is None else int(argument)
+            self._memo[place] = self._depths[-1]
+            return
+        deepest = 0
+        for kind in reversed(opcode.stack_before):
+            if kind is pickletools.stackslice:
+                while self._depths[-1] >= 0:
+                    deepest = max(deepest, self._depths.pop())
+            else:
+                deepest = max(deepest, self._depths.pop())
+        if opcode.name in ("BINGET", "LONG_BINGET"):
+            deepest = self._memo[int(argument)]
+        if opcode.name.startswith("TUPLE"):
+            deepest += 1
+            if deepest > _MOST_NESTED:
+                raise ValueError(f"tuples nested more than {_MOST_NESTED} times")
+        for kind in opcode.stack_after:
+            self._depths.append(-1 if kind is pickletools.markobject else deepest)
 
 
 def shown(value: object) -> str:

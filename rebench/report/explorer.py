@@ -19,24 +19,22 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cells import Cell
-from cells.drawing import svg_pieces
 from rebench.analysis import Reliability, Reranking, compare, rank_intervals, reliability
 from rebench.analysis.concordance import MIN_CELLS, top_sizes
 from rebench.analysis.paired import Accuracies
 from rebench.printable import number, printable, probability, span
 from rebench.runs import write_atomically
+from rebench.spaces import NamedItems
 from rebench.tables import Table, open_table
 from rebench.tables.columns import seed_name
 from rebench.tables.seed_effects import ranks_of
 
-__all__ = ["TOP_PERCENT", "item_picture", "write_explorer"]
+__all__ = ["TOP_PERCENT", "write_explorer"]
 
 TOP_PERCENT: Final = (100, 90, 80, 70, 60, 50, 40, 30, 25, 20, 15, 10, 7.5, 5, 3, 2, 1)
 """The values of K of the slider."""
 _START: Final = 10.0
 # Name of an item in texts.
-_WORD: Final = "cell"
 _COST: Final = "million multiply-adds"
 
 
@@ -77,17 +75,14 @@ def write_explorer(
         tables = [found.before, found.after]
     if dataset is None and " against " not in found.dataset:
         dataset = found.dataset  # else the baseline has a single data set
-    costs = opened.group(dataset).network_cost("mflops")[tables[0].cells]
+    costs = np.full(len(tables[0].cells), np.nan)
+    if not isinstance(opened.space, NamedItems):
+        costs = opened.group(dataset).network_cost("mflops")[tables[0].cells]
     page = _page(tables, costs)
     page["title"] = found.name
     page["levels"] = _levels(found.by_k, tables)
     write_atomically(path, _html(page, found.sentence).encode())
     return len(costs)
-
-
-def item_picture(item: int) -> list[str]:
-    """Return the parts of an SVG picture of an item; an empty list if it has no picture."""
-    return svg_pieces(Cell.from_index(item))
 
 
 def _page(tables: Sequence[Accuracies], costs: NDArray[np.float64]) -> dict[str, Any]:
@@ -109,25 +104,33 @@ def _page(tables: Sequence[Accuracies], costs: NDArray[np.float64]) -> dict[str,
         x, y = labels[-2:]
         views.append({"name": "two seeds", "x": x, "y": y})
     order = np.argsort(-tables[0].centred_means, kind="stable")
+    space = tables[0].space
     items = tables[0].cells[order].tolist()
+    labels = list(map(str, items))
+    pictures: list[list[str]] = [[] for _ in items]
+    if not isinstance(space, NamedItems):
+        labels = [space.label(item) for item in items]
+        pictures = [space.picture(item) for item in items]
     ordered = {}
     for label, values in columns.items():
         ordered[label] = _plain(values[order])
     return {
-        "word": _WORD,
-        "items": list(map(str, items)),
+        "word": space.item,
+        "items": labels,
         "columns": ordered,
         "sides": sides,
         "views": views,
-        "pictures": _pictures(items),
+        "pictures": _numbered(pictures),
     }
 
 
 def _add_side(table: Accuracies, columns: dict[str, NDArray[Any]]) -> dict[str, Any]:
     """Add the columns of a table, and return its name and the labels of its columns."""
     name = printable(table.name)
-    side: dict[str, Any] = {"name": name, "mean": f"accuracy in {name} (%)", "runs": {}}
-    columns[side["mean"]] = table.means
+    measure = table.measure
+    unit = f" ({measure.unit})" if measure.unit else ""
+    side: dict[str, Any] = {"name": name, "mean": f"{measure.name} in {name}{unit}", "runs": {}}
+    columns[side["mean"]] = measure.goodness(table.means)
     for column, values in _ranks(table).items():
         side[str(column)] = f"{column} in {name}"
         columns[side[str(column)]] = values.to_numpy()
@@ -136,9 +139,9 @@ def _add_side(table: Accuracies, columns: dict[str, NDArray[Any]]) -> dict[str, 
         run = seed_name(seed)
         if seed >= 0:
             run = f"seed {run}"
-        label = f"accuracy in {name}, {run} (%)"
+        label = f"{measure.name} in {name}, {run}{unit}"
         side["runs"][run] = label
-        columns[label] = table.runs[:, table.seeds.index(seed)]
+        columns[label] = measure.goodness(table.runs[:, table.seeds.index(seed)])
     return side
 
 
@@ -150,13 +153,13 @@ def _ranks(table: Accuracies) -> pd.DataFrame:
     return pd.DataFrame({"rank": ranks_of(means, np.sort(means))})
 
 
-def _pictures(items: Sequence[int]) -> dict[str, list[Any]]:
+def _numbered(pictures: Sequence[Sequence[str]]) -> dict[str, list[Any]]:
     """Return all distinct parts of pictures, and for each item the numbers of its parts."""
     numbers: dict[str, int] = {}
     drawn: list[list[int]] = []
-    for item in items:
+    for pieces in pictures:
         drawn.append([])
-        for piece in item_picture(item):
+        for piece in pieces:
             drawn[-1].append(numbers.setdefault(piece, len(numbers)))
     return {"pieces": list(numbers), "items": drawn}
 
@@ -169,7 +172,7 @@ def _levels(by_k: pd.DataFrame, tables: Sequence[Accuracies]) -> list[dict[str, 
         [size] = top_sizes(n_items, [row["top_percent"]])
         if size < MIN_CELLS:
             continue
-        texts = {f"{_WORD}s": f"{size:,} of {n_items:,}"}
+        texts = {tables[0].space.items: f"{size:,} of {n_items:,}"}
         for name in ("tau", "seed_tau", "drop"):
             if name in row and math.isfinite(row[name]):
                 text = f"{number(row[name])}"
@@ -206,14 +209,14 @@ def _html(page: dict[str, Any], verdict: str) -> str:
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     # A closing tag in a name must not end the data.
     data = json.dumps(page, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
-    headings = [_WORD]
+    headings = [page["word"]]
     for side in page["sides"]:
         headings += [side["mean"], side["rank"]]
     wider = [level for level in page["levels"] if level["percent"] > _START]
     texts = {
         "title": page["title"],
         "verdict": verdict,
-        "word": _WORD,
+        "word": page["word"],
         "baseline": page["sides"][0]["name"],
         "last": str(len(page["levels"]) - 1),
         "start": str(len(wider)),

@@ -103,6 +103,10 @@ class Space(abc.ABC):
             return {}
         return {"params": params_m, "flops": mflops}
 
+    def picture(self, index: int) -> list[str]:  # noqa: ARG002 - a default
+        """Return the parts of an SVG picture of an item; an empty list if it has no picture."""
+        return []
+
     def choices(self, indices: Ints) -> Ints:  # noqa: ARG002 - a default
         """Return the choices of items, [items, choices]; each is a number below its level."""
         raise self.lacks("choices")

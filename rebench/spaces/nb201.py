@@ -9,6 +9,7 @@ import numpy as np
 
 from cells import EDGES, OP_NAMES, SPACE_SIZE, Cell, CostModel
 from cells.classes import functional_classes, trainable_networks
+from cells.drawing import svg_pieces
 from cells.ops import AVG_POOL, CONV_1X1, CONV_3X3
 from cells.paths import depth_array
 from cells.table import compile_space, space_ops
@@ -95,6 +96,10 @@ class NasBench201(Space):
             "live-edges": space.live_edges.sum(axis=1),
         }
         return {name: values[indices].astype(float) for name, values in scores.items()}
+
+    def picture(self, index: int) -> list[str]:
+        """Return the parts of the drawing of a cell's graph."""
+        return svg_pieces(Cell.from_index(index))
 
     def choices(self, indices: Ints) -> Ints:
         """Return the operations of cells, [cells, 6]."""

@@ -13,6 +13,7 @@ from cells import Cell
 from rebench.analysis import compare, rank_intervals, reliability
 from rebench.cli import main
 from rebench.report import explorer, write_explorer
+from rebench.spaces import NB201
 from rebench.tables import Table
 
 BASELINE = Table.from_frame(published_table(400), name="baseline")
@@ -95,7 +96,7 @@ def test_every_item_is_drawn_from_shared_parts(page):
     assert len(pieces) < 100
     for cell, numbers in zip(data["items"][:20], data["pictures"]["items"][:20], strict=True):
         drawn = "".join(pieces[number] for number in numbers)
-        assert drawn == "".join(explorer.item_picture(int(cell)))
+        assert drawn == "".join(NB201.picture(int(cell)))
         whole = Cell.from_index(int(cell))._repr_svg_()
         assert re.sub(r'<text [^>]*font-weight="bold">.*?</text>', "", whole) == drawn
 
