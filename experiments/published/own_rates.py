@@ -32,6 +32,7 @@ __all__ = [
     "Measures",
     "Pair",
     "dataset_row",
+    "largest_top",
     "main",
     "measures",
     "over_settings",
@@ -218,13 +219,33 @@ def dataset_row(settings: Settings, *, top_percent: float, draws: int) -> dict[s
         "largest_drop_high": float(largest_high),
         "largest_drop_setting": settings.names[largest],
         "top_percent": top_percent,
-        "drop_top": float(np.nanmean(drops_top)),
-        "drop_top_quartiles": [float(value) for value in np.nanpercentile(drops_top, [25, 50, 75])],
-        "drop_top_range": [float(np.nanmin(drops_top)), float(np.nanmax(drops_top))],
-        "top_without_seed_tau": int(np.isnan(drops_top).sum()),
+        **largest_top(settings, drops_top, top_percent, weights[1:]),
         "excess_regret": float(np.mean([one.excess_regret for one in every])),
         "drops": [float(value) for value in drops],
         "drops_top": [float(value) for value in drops_top],
+    }
+
+
+def largest_top(
+    settings: Settings, drops: Floats, top_percent: float, weights: Floats
+) -> dict[str, Any]:
+    """Return the drops [settings] among the best networks, the largest one with its interval.
+
+    `weights` [draws, networks] are counts of the networks in bootstrap samples.
+    """
+    largest = int(np.nanargmax(drops))
+    pairs = list(pairs_of(settings.goodness[largest], top_percent))
+    drawn = np.diff(_resampled(pairs, weights, top=True))[:, 0]
+    low, high = np.nanpercentile(drawn, [2.5, 97.5])
+    return {
+        "drop_top": float(np.nanmean(drops)),
+        "drop_top_quartiles": [float(value) for value in np.nanpercentile(drops, [25, 50, 75])],
+        "top_without_seed_tau": int(np.isnan(drops).sum()),
+        "smallest_drop_top": float(np.nanmin(drops)),
+        "largest_drop_top": float(drops[largest]),
+        "largest_drop_top_low": float(low),
+        "largest_drop_top_high": float(high),
+        "largest_drop_top_setting": settings.names[largest],
     }
 
 
