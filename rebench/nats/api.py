@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -276,6 +276,27 @@ class ReBench(NATStopology):  # type: ignore[misc]  # the package is untyped
                 return values.cost_info(int(index))
         with self._naming_what_is_held(dataset, hp):
             return super().get_cost_info(index, dataset, hp)
+
+    def query_meta_info_by_index(self, arch_index: int, hp: int | str = "12") -> Any:
+        """Return the package's object of a cell, newly made, as the package returns a copy."""
+        if arch_index in self.arch2infos_dict and not self.verbose:
+            made = package_results(int(arch_index), self._choice, hp=str(hp))
+            if made:
+                return made[str(hp)]
+        return super().query_meta_info_by_index(arch_index, hp)
+
+    def _query_info_str_by_arch(
+        self, arch: Any, hp: str = "12", print_information: Callable[..., list[str]] | None = None
+    ) -> str | None:
+        if print_information is not None and hp in self._avaliable_hps and not self.verbose:
+            index = self.query_index_by_arch(arch)
+            if index in self.arch2infos_dict:
+                # The text contains no time.
+                made = package_results(int(index), self._choice, hp=hp, only_end=True)
+                if made:
+                    return "\n".join(print_information(made[hp], f"arch-index={index}"))
+        text: str | None = super()._query_info_str_by_arch(arch, hp, print_information)
+        return text
 
     def find_best(
         self,
