@@ -40,11 +40,12 @@ class Grid(Space):
 
     def label(self, index: int) -> str:
         """Return the values of an item's choices, such as ``2-64``."""
+        return self.separator.join(map(str, self.values_of(index)))
+
+    def values_of(self, index: int) -> list[Any]:
+        """Return the value of each choice of an item."""
         chosen = self.choices(np.array([index]))[0]
-        words = []
-        for values, place in zip(self.values.values(), chosen, strict=True):
-            words.append(str(values[place]))
-        return self.separator.join(words)
+        return [values[place] for values, place in zip(self.values.values(), chosen, strict=True)]
 
     def find(self, name: Any) -> int:
         """Return the index of an item, given by its index or its label."""

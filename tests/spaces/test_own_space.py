@@ -28,7 +28,7 @@ def space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_page_has_at_most_100_lines_of_text():
-    assert len(PAGE.read_text().splitlines()) <= 160
+    assert len(PAGE.read_text().splitlines()) <= 100
 
 
 def test_an_own_space_is_trained_ranked_searched_reported_and_exported(space):
