@@ -152,7 +152,7 @@ def best_rate(rows: pd.DataFrame) -> tuple[pd.DataFrame, float]:
     `rows` are those of one data set and setting; larger values are better.
     """
     means = rows.groupby("learning_rate")["goodness"].mean()
-    rate = float(means.idxmax())
+    rate = float(means.index.to_numpy()[means.to_numpy().argmax()])
     own = rows[rows["learning_rate"] == rate]
     return own.pivot_table(index="index", columns="seed", values="goodness"), rate
 
