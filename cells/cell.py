@@ -120,6 +120,12 @@ class Cell(Graph):
         """Digit code, such as ``3_34_131``."""
         return "{}_{}{}_{}{}{}".format(*self.ops)
 
+    def op(self, target: int, source: int) -> int:
+        """Return the operation on the edge from `source` to `target`."""
+        if (target, source) not in EDGES:
+            raise CellError(f"(target, source) must be one of {EDGES}, got {(target, source)}")
+        return self.ops[EDGES.index((target, source))]
+
     @property
     def title(self) -> str:
         """Name in messages: ``cell INDEX``."""

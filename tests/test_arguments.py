@@ -63,7 +63,7 @@ BUDGET = {"evaluations": 2}
         (lambda _: rebench.compare(*COMPARED, seed=-1), "seed must .* at least 0, got -1"),
         (
             lambda _: rebench.compare(*COMPARED, by="x"),
-            "by takes benchmark, retrained, either or a table",
+            "by takes a table: unknown table 'x'",
         ),
         (lambda _: rebench.compare(*COMPARED, epochs="5"), f"epochs {A_WHOLE_NUMBER} or None"),
         (
@@ -93,7 +93,10 @@ BUDGET = {"evaluations": 2}
         (lambda _: search.compare(3), "tables must be .* a SearchTable or a list"),
         (lambda _: search.Budget(evaluations="9"), "evaluations must be a number or None, got '9'"),
         (lambda _: search.Budget(second=3), "'second' of Budget; valid: seconds, evaluations$"),
-        (lambda _: search.SearchSpace.of(index=3), "'index' of SearchSpace.of; valid: indices$"),
+        (
+            lambda _: search.SearchSpace.of(index=3),
+            "'index' of SearchSpace.of; valid: indices, space$",
+        ),
         (lambda _: search.Budget(seconds=float("nan")), "budget must be positive, got nan"),
         (lambda _: search.search_table(3, "cifar10"), "table must be .* a Table or .*, got 3"),
         (lambda t: search.search_table(t, "cifar10", epochs=12), "epochs must be a list or None"),

@@ -238,11 +238,12 @@ def third_table(by: Ranked, dataset: str) -> Accuracies:
     The data set is `dataset`. If the table lacks it, the table must have one data set with a longer
     or shorter form of this name, such as `cifar10-valid` for `cifar10`.
     """
-    named = isinstance(by, str | Path | Table)
-    name = _names(by, "")[0] if named else "the third table"
+    name = "the third table"
     if not _is_table(by):
         return replace(Paired.of_values(by, by).before, name=name)  # type: ignore[arg-type]  # no table
     try:
+        if isinstance(by, str | Path | Table):
+            name = _names(by, "")[0]
         rows = _long_rows(by)  # type: ignore[arg-type]  # a table
     except UnknownNameError as error:
         raise InputError(f"by takes a table: {error}") from error

@@ -68,7 +68,7 @@ def rank_curve(
     most = {"most": MOST_FOR_P_VALUES} if replicated else {}
     agreed, classes = resampled_agreement(cells, top_percent, draws=draws, rng=rng, **most)
     curve = agreement_frame(agreed, classes, top_percent)
-    if cells.choosing_note and min(top_percent) < 100:
+    if cells.choosing_note and min(top_percent, default=100) < 100:
         notes.append(cells.choosing_note)
     notes += told
     if np.isnan(agreed.seed_tau[0]).all():
@@ -172,7 +172,9 @@ def _excess(paired: Paired, top_percent: Sequence[float], rng: np.random.Generat
     if paired.third is not None:  # the third table selects the same cells in every draw
         ranked = rows[np.argsort(means_of(paired.before.centred)[rows], kind="stable")]
         choosers = [Chooser(np.tile(paired.third[ranked], draws))]
-    elif paired.choosers and min(top_percent) < 100:  # another run of the baseline selects
+    elif (
+        paired.choosers and min(top_percent, default=100) < 100
+    ):  # another run of the baseline selects
         true, run_sd = models[0]
         chosen = true + run_sd * rng.standard_normal((draws, len(rows)))
         choosers = [Chooser(chosen.reshape(-1))]

@@ -137,7 +137,7 @@ def reliability(
     paired = Paired.of(own, own)
     notes = list(own.notes)
     equal = EqualCells.of_networks(own.cells, paired.classes, own.space)
-    if paired.choosing_note and min(top_percent) < 100:
+    if paired.choosing_note and min(top_percent, default=100) < 100:
         notes.append(paired.choosing_note)
     if own.has_seeds or equal.n_classes < FEWEST_CLASSES:
         curve = seed_agreement(paired, top_percent, draws=draws, rng=seed)

@@ -26,7 +26,7 @@ def test_rank_of_one_recipe_shows_seed_tau(capsys):
     assert shown[1] == "top percent n cells seed tau 95 %"
     assert [line.split()[:3] for line in shown[2:4]] == [
         ["100", "60", "0.515"],
-        ["50", "31", "0.147"],
+        ["50", "30", "0.201"],
     ]
     assert "37 of 60 cells cannot be separated from the best (95 %)" in " ".join(shown[4:])
     rows = json_of(*words)

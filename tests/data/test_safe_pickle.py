@@ -218,10 +218,22 @@ def test_file_that_is_cut_off_anywhere_is_refused():
 
 
 def test_deep_or_recursive_data_can_be_freed():
-    for data in (b"\x80\x04]\x94h\x00a.", b"\x80\x04" + b"(" * 900 + b"t" * 900 + b"."):
-        held = load(data)
-        assert isinstance(held, list | tuple)
-        del held
+    held = load(b"\x80\x04]\x94h\x00a.")
+    assert isinstance(held, list)
+    del held
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b")" + b"\x85" * 11, b"(" * 12 + b"t" * 12, b")\x94" + b"h\x00\x85\x94"
+     + b"".join(b"h%c\x85\x94" % place for place in range(1, 12))],
+    ids=["one in another", "by marks", "by the memo"],
+)  # fmt: skip
+def test_tuples_in_tuples_in_tuples_are_refused(data: bytes):
+    """The hash of such a key can end the process, or takes exponential time."""
+    with pytest.raises(UnsafeFileError, match="tuples nested more than 10 times"):
+        load(b"\x80\x04" + data + b".")
+    assert load(b"\x80\x04)" + b"\x85" * 9 + b".") is not None
 
 
 def scalar(kind: str, raw: bytes, order: bytes = b"<") -> bytes:
