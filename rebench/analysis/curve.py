@@ -11,7 +11,7 @@ from scipy import special
 
 from rebench.analysis.choices import TOP_PERCENT
 from rebench.analysis.common_scale import FEW_CELLS
-from rebench.analysis.concordance import Floats
+from rebench.analysis.concordance import Floats, top_sizes
 from rebench.analysis.doubts import doubts_of
 from rebench.analysis.exchange import exchange_p_values
 from rebench.analysis.left_out import without_gaps, without_outliers
@@ -53,6 +53,7 @@ def rank_curve(
     are then those of a bootstrap. `drop_error` is the standard error of `drop`. Overlap and regret
     are those of `transfer`.
     """
+    top_sizes(len(paired), top_percent)  # refuses wrong percentages
     if draws and draws < _FEWEST_DRAWS:
         raise InputError(
             f"draws must be at least {_FEWEST_DRAWS}, or 0 for no intervals, got {draws}"
