@@ -27,6 +27,7 @@ __all__ = ["load_pickle", "shown"]
 _SHOWN: Final = 60
 _MOST_DIMENSIONS: Final = 32
 _MOST_NESTED: Final = 10
+_MOST_SETS: Final = 100_000
 _DTYPE: Final = re.compile(r"[<>|=]?(b1|[iufcSU][1-9]\d{0,3})", re.ASCII)
 
 _CONSTANTS: Final = (
@@ -40,6 +41,10 @@ _CONTAINERS: Final = (
 _OTHERS: Final = (
     "PROTO FRAME STOP BINPUT LONG_BINPUT MEMOIZE BINGET LONG_BINGET GLOBAL STACK_GLOBAL REDUCE "
     "NEWOBJ BUILD"
+)
+# These put an object on the stack and take none.
+_SIMPLE: Final = frozenset(
+    f"{_CONSTANTS} EMPTY_TUPLE EMPTY_LIST EMPTY_DICT EMPTY_SET GLOBAL".split()
 )
 _PLAIN: Final = frozenset(f"{_CONSTANTS} {_CONTAINERS} {_OTHERS}".split())
 
@@ -82,11 +87,17 @@ def load_pickle(
 def _check_opcodes(data: bytes) -> None:
     """Refuse opcodes that plain data does not need, and lengths beyond the end of the file."""
     nesting = _Nesting()
+    sets = 0
     for opcode, argument, _ in pickletools.genops(data):
-        if opcode.name not in _PLAIN:
-            raise ValueError(f"opcode {opcode.name} is not plain data")
-        if opcode.name == "LONG_BINPUT" and int(argument or 0) > len(data):
+        name = opcode.name
+        if name not in _PLAIN:
+            raise ValueError(f"opcode {name} is not plain data")
+        if name == "LONG_BINPUT" and int(argument or 0) > len(data):
             raise ValueError("a memo place beyond the size of the file")
+        if name == "EMPTY_SET":
+            sets += 1
+            if sets > _MOST_SETS:
+                raise ValueError(f"more than {_MOST_SETS} sets")
         nesting.add(opcode, argument)
 
 
@@ -102,25 +113,33 @@ class _Nesting:
 
     def add(self, opcode: pickletools.OpcodeInfo, argument: Any) -> None:
         """Take the objects of an opcode from the stack, and put its results there."""
-        if opcode.name in ("MEMOIZE", "BINPUT", "LONG_BINPUT"):
+        depths, name = self._depths, opcode.name
+        if name in _SIMPLE:
+            depths.append(0)
+        elif name == "MARK":
+            depths.append(-1)
+        elif name in ("MEMOIZE", "BINPUT", "LONG_BINPUT"):
             place = len(self._memo) if argument is None else int(argument)
-            self._memo[place] = self._depths[-1]
-            return
-        deepest = 0
+            self._memo[place] = depths[-1]
+        elif name in ("BINGET", "LONG_BINGET"):
+            depths.append(self._memo[int(argument)])
+        else:
+            depths += [self._of_parts(opcode)] * len(opcode.stack_after)
+
+    def _of_parts(self, opcode: pickletools.OpcodeInfo) -> int:
+        """Return the depth of an object that is made of objects on the stack."""
+        depths, deepest = self._depths, 0
         for kind in reversed(opcode.stack_before):
             if kind is pickletools.stackslice:
-                while self._depths[-1] >= 0:
-                    deepest = max(deepest, self._depths.pop())
+                while depths[-1] >= 0:
+                    deepest = max(deepest, depths.pop())
             else:
-                deepest = max(deepest, self._depths.pop())
-        if opcode.name in ("BINGET", "LONG_BINGET"):
-            deepest = self._memo[int(argument)]
+                deepest = max(deepest, depths.pop())
         if opcode.name.startswith("TUPLE"):
             deepest += 1
             if deepest > _MOST_NESTED:
                 raise ValueError(f"tuples nested more than {_MOST_NESTED} times")
-        for kind in opcode.stack_after:
-            self._depths.append(-1 if kind is pickletools.markobject else deepest)
+        return deepest
 
 
 def shown(value: object) -> str:
