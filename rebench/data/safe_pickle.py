@@ -121,6 +121,10 @@ class _Nesting:
         elif name in ("MEMOIZE", "BINPUT", "LONG_BINPUT"):
             place = len(self._memo) if argument is None else int(argument)
             self._memo[place] = depths[-1]
+        elif name == "APPEND":
+            item = depths.pop()
+            if item > depths[-1]:
+                depths[-1] = item
         elif name in ("BINGET", "LONG_BINGET"):
             depths.append(self._memo[int(argument)])
         else:
