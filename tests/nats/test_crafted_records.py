@@ -17,7 +17,7 @@ from rebench.nats.ingest import ingest
 
 # Limit of function calls in Python and C. Unlike seconds, calls do not depend on other programs.
 # The largest count of a record is 23 million.
-CALLS = 30_000_000
+CALLS = 40_000_000
 MEGABYTES = 300
 
 # Each record is read in a separate process, because a record may kill the process.
