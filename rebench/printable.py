@@ -77,8 +77,10 @@ def signed(value: float) -> str:
 
 
 def span(low: object, high: object, digits: int = 2) -> str | None:
-    """Return an interval as text; None if an end is not finite."""
+    """Return an interval as text, never "0.00 to 0.00"; None if an end is not finite."""
     first, last = number(low, digits), number(high, digits)
+    if first == last == number(0.0, digits):
+        first, last = f"{low:.3g}", f"{high:.3g}"
     return None if first is None or last is None else f"{first} to {last}"
 
 

@@ -26,6 +26,7 @@ __all__ = [
     "as_latex",
     "as_markdown",
     "caption_of",
+    "latex_text",
     "legend",
     "overlap_legend",
     "overlap_table",
@@ -204,9 +205,9 @@ def caption_of(rerankings: Sequence[Reranking]) -> str:
     if any(has_replicates(each.paired) for each in rerankings):
         test = "bootstrap test; one run of an equal cell serves as a second run"
     return (
-        _escaped(plain)
+        latex_text(plain)
         + r"$\tau$: Kendall's $\tau_b$ between runs under the two recipes with different seeds, "
-        rf"among the top $K$\,\% of cells by {_escaped(one.chooser)}{others}. "
+        rf"among the top $K$\,\% of cells by {latex_text(one.chooser)}{others}. "
         r"Seed $\tau$: $\tau$ between runs under the same recipe with different seeds (geometric "
         r"mean of both recipes). Drop: seed $\tau$ minus $\tau$, with its 95\,\% bootstrap "
         r"interval over cells. Corrected $\tau$: $\tau$ divided by seed $\tau$ (Spearman, 1904). "
@@ -237,13 +238,14 @@ def as_markdown(table: pd.DataFrame) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def _escaped(text: str) -> str:
+def latex_text(text: str) -> str:
+    """Return a text for LaTeX: its special characters are escaped."""
     return "".join(_SPECIAL.get(one, one) for one in printable(text, keep=""))
 
 
 def _latex_value(text: str) -> str:
     """Return a cell of a LaTeX table, with minus signs and `<` in mathematical mode."""
-    signs = re.sub(r"(?<![\w.-])-(?=\d)", "$-$", _escaped(text))
+    signs = re.sub(r"(?<![\w.-])-(?=\d)", "$-$", latex_text(text))
     return re.sub("^< ", "$<$", signs)
 
 

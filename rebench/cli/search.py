@@ -193,13 +193,13 @@ def run(
     answers = []
     for number, search_run in enumerate(comparison.runs[algorithm]):
         place, spent = search_run.answers[-1], float(search_run.clock[-1])
-        accuracy = float(searched.final[place])
+        final = float(searched.final[place])
         answers.append(
             {
                 "run": number,
                 "cell": int(searched.space.indices[place]),
-                "accuracy": round(accuracy, 4),
-                "regret": round(searched.best - accuracy, 4),
+                searched.measure.name: round(searched.measure.of_goodness(final), 4),
+                "regret": round(searched.best - final, 4),
                 "evaluations": len(search_run.clock),
                 "spent": round(spent, 3),
             }
@@ -304,7 +304,7 @@ def compare_tables(
             say(note, err=True)
         return
     sections = {
-        f"Final {compared.split} accuracy": compared.frame(),
+        f"Final {compared.split} {results[0].table.measure.name}": compared.frame(),
         "Average ranks": compared.frame(Comparison.ranks),
         "Chance that the first ends better": compared.frame(Comparison.wins),
     }

@@ -77,7 +77,7 @@ def fetch_hpo_table(name: str, folder: Path) -> Ingested:
     rows = pd.concat(parts, ignore_index=True)
     table = _TABLES[name]
     measure = Measure(
-        name=table["metric"], unit=table["unit"], lower_is_better=table["lower_is_better"]
+        name=table["measure"], unit=table["unit"], lower_is_better=table["lower_is_better"]
     )
     meaning = Meaning(space=space_of(name), measure=measure, settings=table["settings"])
     source = f"{known.package} {known.version} (package index), sha256 {known.sha256}"

@@ -24,12 +24,12 @@ from numpy.typing import NDArray
 from scipy import stats
 from threadpoolctl import threadpool_limits
 
-from rebench.analysis.rank_table import as_latex, as_markdown
+from rebench.analysis.rank_table import as_latex, as_markdown, latex_text
 from rebench.arguments import Between, checked
 from rebench.drawable import Drawable
 from rebench.errors import InputError, UnknownNameError
 from rebench.intervals import Estimate, mean_interval
-from rebench.printable import number, printable, span, without_formulas
+from rebench.printable import printable, without_formulas
 from rebench.search.base import algorithm_names
 from rebench.search.run import Budget, Trajectory, affordable, paper_budget, replay
 from rebench.search.seeds import seed_tables
@@ -87,28 +87,29 @@ class Comparison(Drawable):
         return self.finals[:, self.algorithms.index(algorithm)]
 
     def summary(self) -> pd.DataFrame:
-        """Return mean, interval, spread and regret of final accuracy, best first.
+        """Return mean, interval, spread and regret of final accuracy (or measure), best first.
 
         `std` is the population standard deviation, as in the benchmark's papers; `low` and `high`
         bound the mean (95 %); regret is the distance to the table's optimum.
         """
         rows = []
         for name, finals in zip(self.algorithms, self.finals.T, strict=True):
-            mean, low, high = mean_interval(finals)
+            ends = mean_interval(finals)
+            mean, *bounds = map(self.table.measure.of_goodness, ends)
             rows.append(
                 {
                     "algorithm": name,
                     "mean": mean,
-                    "low": low,
-                    "high": high,
+                    "low": min(bounds),
+                    "high": max(bounds),
                     "std": float(finals.std()),
-                    "regret": self.table.best - mean,
+                    "regret": self.table.best - ends.value,
                     "found_best": float((finals == self.table.best).mean()),
                     "evaluations": float(np.mean([len(run.clock) for run in self.runs[name]])),
                     "repeats": len(finals),
                 }
             )
-        return pd.DataFrame(rows).sort_values("mean", ascending=False, ignore_index=True)
+        return pd.DataFrame(rows).sort_values("regret", ignore_index=True)
 
     def anytime(self, points: int = 60) -> pd.DataFrame:
         """Return regret as a function of the spent budget, on a common grid for all algorithms.
@@ -282,15 +283,18 @@ class Compared(Drawable):
     def to_latex(self, label: str = "tab:search") -> str:
         """Return the final accuracies as a table in LaTeX (package booktabs)."""
         first = self.results[0]
+        measure = first.table.measure
+        unit = f" ({measure.unit})" if measure.unit else ""
         caption = (
-            rf"Final {self.split} accuracy of search algorithms (\%), mean over "
-            rf"{len(first.finals)} runs with {first.budget} each. Regret: distance to the best "
-            "cell of the table."
+            f"Final {self.split} {latex_text(measure.name + unit)} of search algorithms, mean over "
+            f"{len(first.finals)} runs with {first.budget} each. Regret: distance to the best "
+            f"{first.table.space.of_space.item} of the table."
         )
         return as_latex(self._texts, caption, label)
 
     @property
     def _texts(self) -> pd.DataFrame:
+        measure = self.results[0].table.measure
         rows = []
         for row in self.frame().to_dict("records"):
             table = printable(row["table"], keep="")
@@ -298,9 +302,9 @@ class Compared(Drawable):
                 {
                     "table": table,
                     "algorithm": row["algorithm"],
-                    "mean": number(row["mean"]),
-                    "95 % CI": span(row["low"], row["high"]),
-                    "regret": number(row["regret"]),
+                    "mean": measure.text(row["mean"]),
+                    "95 % CI": f"{measure.text(row['low'])} to {measure.text(row['high'])}",
+                    "regret": measure.text(row["regret"]),
                 }
             )
         return pd.DataFrame(rows)
@@ -335,9 +339,11 @@ class Compared(Drawable):
             return [*self.agreement.verdict(), self._seed_baseline(), self._measured()]
         first = self.results[0]
         best = first.summary().iloc[0]
+        measure = first.table.measure
+        mean = f"{measure.text(best['mean'])} {measure.unit}".rstrip()
         claim = (
-            f"{best['algorithm']} ends best on {first.table.name}: mean accuracy "
-            f"{best['mean']:.2f} % (95 % CI {best['low']:.2f} to {best['high']:.2f})."
+            f"{best['algorithm']} ends best on {first.table.name}: mean {measure.name} {mean} "
+            f"(95 % CI {measure.text(best['low'])} to {measure.text(best['high'])})."
         )
         return [claim, self._measured()]
 
@@ -374,14 +380,14 @@ class Compared(Drawable):
         for result in self.results:
             names.append(result.table.name)
             signals[result.table.searched_on] = None
+        every = first.table.space.of_space
+        cells = len(first.table.space)
         measured = (
-            f"Measured on {' and '.join(names)}: {first.table.dataset}, "
-            f"{len(first.table.space):,} cells, searched on {' and '.join(signals)}, judged by "
-            f"{self.split} accuracy, {len(first.finals)} runs of each algorithm with "
+            f"Measured on {' and '.join(names)}: {first.table.dataset}, {cells:,} {every.items}, "
+            f"searched on {' and '.join(signals)}, judged by {self.split} "
+            f"{first.table.measure.name}, {len(first.finals)} runs of each algorithm with "
             f"{first.budget} each."
         )
-        cells = len(first.table.space)
-        every = first.table.space.of_space
         if cells < every.size / 2:
             measured += (
                 f" The {cells:,} {every.items} are a sample of the {every.size:,}. Algorithms that "

@@ -125,14 +125,14 @@ def rate_proxies(
             column = column[column.index.isin(cells)]
         values = Paired.of_values(known, _rankable(column)).after.means
         best = values == values.max()
-        answer = float(final[best].mean())
+        goodness = float(final[best].mean())
         rows.append(
             {
                 "proxy": name,
                 **rank_correlation(values, final),
-                "answer": answer,
+                "answer": searched.measure.of_goodness(goodness),
                 "tied": int(best.sum()),
-                "regret": searched.best - answer,
+                "regret": searched.best - goodness,
             }
         )
     rated = pd.DataFrame(rows).sort_values("spearman", ascending=False, ignore_index=True)

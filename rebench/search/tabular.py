@@ -23,6 +23,7 @@ from rebench.search.base import Problem
 from rebench.search.search_space import SearchSpace
 from rebench.tables import Key, Recipes, Table, open_table
 from rebench.tables.columns import MEAN_SEED
+from rebench.tables.meaning import PERCENT, Measure
 from rebench.tables.opening import recipes_of, table_label
 from rebench.tables.whole_space import trained_cell_of, trained_cells, whole_space
 
@@ -92,10 +93,12 @@ class SearchTable:
         dataset: the data set.
         space: the cells of the table.
         fidelities: in the order of their epochs; algorithms with one fidelity use the first.
-        tested: final accuracy of an answer, percent, (cells, seeds); NaN for a missing seed.
+        tested: final accuracy of an answer, (cells, seeds); NaN for a missing seed. Larger values
+            are better: if lower values of the measure are better, minus these values.
         searched_on: description of the signal.
         reported: description of `tested`.
         split: the split of `tested`: ``test``, or ``validation`` where a table has no other.
+        measure: the measure of `tested`.
         scores: features of each cell that predictors know, (cells, proxies), such as proxies of
             trained networks (`rebench.search.proxies.knowing`).
         trained: the cell that was trained for the accuracy of each cell, (cells,): the cell itself,
@@ -112,6 +115,7 @@ class SearchTable:
     searched_on: str
     reported: str
     split: Literal["test", "validation"] = "test"
+    measure: Measure = PERCENT
     scores: Floats | None = None
     trained: Ints | None = None
     seeds: tuple[int, ...] = ()
@@ -290,6 +294,7 @@ def search_table(
         searched_on=_describe_signal(shown, signal_name),
         reported=_describe_final(table, reported, left_out),
         split="validation" if reported.split == _VALIDATION else "test",
+        measure=table.measure,
         trained=None if table is own else trained_cell_of(trained_cells(own), own.space)[cells],
         seeds=seeds,
     )
@@ -525,7 +530,7 @@ def _describe_final(table: Table, key: Key, left_out: int) -> str:
         count += ", validation accuracy because the table has no test accuracy"
     said = f"{key.dataset} {key.split} after {key.epochs} epochs, {count} ({table.origin})"
     if table.measure.lower_is_better:
-        said += f"; all values are minus the {table.measure.name}, which is better if lower"
+        said += f"; a lower {table.measure.name} is better"
     if left_out:
         said += f"; {left_out} cells without signal or final accuracy left out"
     return said

@@ -47,6 +47,21 @@ class Measure:
         """Return values of which larger ones are better."""
         return -values if self.lower_is_better else values
 
+    def of_goodness(self, goodness: float) -> float:
+        """Return the value of which `goodness` gives this number."""
+        return -goodness if self.lower_is_better else goodness
+
+    def text(self, value: float) -> str:
+        """Return a value as text: percentages with two decimals, others with four digits."""
+        return f"{value:.2f}" if self.is_percent else f"{value:.4g}"
+
+    @property
+    def points(self) -> str:
+        """The unit of a difference, such as ``points of accuracy``."""
+        if self.is_percent:
+            return f"points of {self.name}"
+        return self.unit or self.name
+
 
 PERCENT: Final = Measure()
 

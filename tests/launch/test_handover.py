@@ -18,7 +18,7 @@ def _submit_and_die(sweep: Sweep, folder: Path) -> None:
     """Submit in a process that is killed right after sbatch answers."""
     folder.mkdir()
     deadly = folder / "sbatch"
-    deadly.write_text(f'#!/bin/sh\n{shutil.which("sbatch")} "$@"\nkill -9 $(ps -o ppid= $PPID)\n')
+    deadly.write_text(f'#!/bin/sh\n{shutil.which("sbatch")} "$@"\nkill -9 $PPID\n')
     deadly.chmod(0o755)
     path = f"{folder}{os.pathsep}{os.environ['PATH']}"
     died = subprocess.run(

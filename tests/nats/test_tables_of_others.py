@@ -31,7 +31,7 @@ def fcnet(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, np.ndarray]:
     shape = [len(each) for each in values.values()]
     array = np.random.default_rng(0).random((*shape, 4))
     table = hpo_tables._TABLES["fcnet"]
-    measure = Measure(name="val_loss", unit="MSE", lower_is_better=True)
+    measure = Measure(name="loss", unit="MSE", lower_is_better=True)
     meaning = Meaning(space=space_of("fcnet"), measure=measure, settings=table["settings"])
     rows = hpo_tables.hpo_rows("fcnet", "protein_structure", array)
     path = tmp_path_factory.mktemp("fcnet") / "fcnet.parquet"
@@ -81,7 +81,13 @@ def test_algorithms_search_for_low_losses(fcnet):
     path, _ = fcnet
     words = ("search", "compare", f"{path}@fixed(lr=0.1)", "--repeats", "5", "--evaluations", "40")
     found = json_of(*words, "--algorithm", "random", "--algorithm", "rea")
-    assert "minus the val_loss" in json.dumps(found)
+    assert "a lower loss is better" in json.dumps(found)
+    losses = pd.DataFrame(found["final_validation_loss"])
+    assert (losses["mean"] > 0).all()
+    assert (losses["low"] <= losses["high"]).all()
+    assert losses["mean"].is_monotonic_increasing, "the best first"
+    least = losses["mean"] - losses["regret"]
+    assert least.to_numpy() == pytest.approx(least[0]), "regret is the distance to the least loss"
 
 
 def _published(path: Path, *, wrong: int = 0) -> None:

@@ -153,7 +153,7 @@ def test_final_accuracies_are_written_for_a_paper():
     texts += [f"{row['low']:.2f} to {row['high']:.2f}", f"{row['regret']:.2f}"]
     assert found.to_markdown().splitlines()[-1] == f"| {' | '.join(texts)} |"
     assert " & ".join(texts) in found.to_latex("tab:mine")
-    assert r"accuracy of search algorithms (\%), mean over 3 runs with 5 eval" in found.to_latex()
+    assert r"accuracy (\%) of search algorithms, mean over 3 runs with 5 eval" in found.to_latex()
     assert found.to_csv() == found.frame().to_csv(index=False)
 
 

@@ -61,9 +61,14 @@ def anytime_figure(results: Sequence[Comparison]) -> Drawing:
         _label_plainly(axes.yaxis)
         unit = "simulated GPU-seconds" if result.budget.unit == "seconds" else "evaluations"
         axes.set_xlabel(f"{unit}, {label(result.table.dataset)}, {label(result.table.name)}")
-        axes.set_ylabel("regret (points of test accuracy)")
+        axes.set_ylabel(_regret_of(result))
     key_above(panels[0])
     return figure.with_data(pd.concat(frames, ignore_index=True))
+
+
+def _regret_of(result: Comparison) -> str:
+    """Return the label of an axis of regrets."""
+    return f"regret ({label(result.table.measure.points)}, {result.table.split})"
 
 
 @styled
@@ -127,7 +132,7 @@ def agreement_figure(results: Sequence[Comparison]) -> Drawing:
             label=label(name),
         )
     axes.set_xticks([0, 1], [label(one.table.name) for one in results])
-    axes.set_ylabel("regret (points of test accuracy)")
+    axes.set_ylabel(_regret_of(first))
     key_above(axes)
     return figure.with_data(data)
 
