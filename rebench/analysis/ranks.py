@@ -45,7 +45,7 @@ _HALVINGS: Final = 25
 _GROUPS: Final = 128
 
 
-def rank_intervals(table: Accuracies, cells: Sequence[int] | None = None) -> pd.DataFrame:
+def rank_intervals(table: Accuracies, cells: Sequence[int | str] | None = None) -> pd.DataFrame:
     """Rank cells by their mean over seeds, with 95 % intervals from the noise between seeds.
 
     Args:
@@ -84,7 +84,7 @@ def rank_intervals(table: Accuracies, cells: Sequence[int] | None = None) -> pd.
     )
 
 
-def mean_half_width(table: Accuracies, cell: int) -> float:
+def mean_half_width(table: Accuracies, cell: int | str) -> float:
     """Return the half width of the 95 % interval of a cell's mean over seeds.
 
     The variance of a run is pooled over cells of similar accuracy, because a cell has few runs. If

@@ -96,7 +96,7 @@ def query(
         print_rows(rows, as_json=as_json, title=f"{title} in {opened.name}")
         return
     key = opened.usual_key(dataset, split, epochs)
-    title = f"{title}, {key.dataset} {key.split}, {key.epochs} epochs"
+    title = f"{title}, {_measured(key)}"
     benchmark = open_table(published) if published is not None else None
     source = context.get_parameter_source("published")
     implied = source is not None and source.name == "ENVIRONMENT"
@@ -109,7 +109,7 @@ def query(
         held = [(str(name), each) for name, each in by_recipe.items() if each.holds(index, *key)]
         if not held:
             raise opened.group(*key).lacking(index, opened.name)
-        held.sort(key=lambda side: -side[1].query(index, *key).mean)
+        held.sort(key=lambda side: side[1].query(index, *key).rank)
         rows = [{"recipe": name, **_row(each, index, key)} for name, each in held + named]
     else:
         named.append((_label(table, opened), opened))
@@ -205,6 +205,12 @@ def _on_screen(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{name: line[name] for name in kept} for line in shown]
 
 
+def _measured(key: Key) -> str:
+    """Say what was measured; 0 epochs are unknown."""
+    trained = f", {key.epochs} epochs" if key.epochs else ""
+    return f"{key.dataset} {key.split}{trained}"
+
+
 def _run_order(name: str) -> tuple[bool, int]:
     """Return a sort key of the name of a seed: seeds by number, then run 1, run 2, ..."""
     return name.startswith("run"), int(name.removeprefix("run "))
@@ -230,9 +236,10 @@ def _row(table: Table, index: int, key: Key) -> dict[str, Any]:
         and group.n.max() >= 2
         and (own := read_accuracies(table.frame(**about), **about)).has_seeds
     ):
-        half = mean_half_width(own, index)
+        item = table.space.label(index) if own.cells.dtype.kind == "O" else index
+        half = mean_half_width(own, item)
         low, high = side.mean - half, side.mean + half
-        [ranked] = rank_intervals(own, [index])[[*_RANK_INTERVAL]].to_dict("records")
+        [ranked] = rank_intervals(own, [item])[[*_RANK_INTERVAL]].to_dict("records")
     ascending = sorted(side.seeds.items(), key=lambda told: (told[0] < 0, abs(told[0])))
     per_seed = {seed_name(seed): value for seed, value in ascending}
     row = {"per seed": per_seed, "mean": side.mean, "low": low, "high": high}

@@ -95,6 +95,13 @@ def ingest(
     fractions: Annotated[
         bool, typer.Option("--fractions", help="For a file: accuracies are between 0 and 1.")
     ] = False,
+    unit: Annotated[
+        str | None, typer.Option(help="For a file of items: unit of its values, such as MSE.")
+    ] = None,
+    lower_is_better: Annotated[
+        bool,
+        typer.Option("--lower-is-better", help="For a file of items: small values are better."),
+    ] = False,
     force: options.Force = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -103,7 +110,8 @@ def ingest(
     If an import of NATS-Bench was interrupted, the same command resumes it. A CSV or Parquet file
     needs the columns index, dataset, split, epochs, seed and accuracy. If columns have other names,
     give these with --columns. --dataset, --split and --epochs replace missing columns. A file of
-    means over seeds needs the column index, and columns such as cifar10_ori_test.
+    means over seeds needs the column index, and columns such as cifar10_ori_test. A file of items
+    of no known space needs a column of names (item) and one of values (accuracy).
 
     Example: rebench table ingest NATS-tss-v1_0-3ffb9-simple --out nats.parquet
     """
@@ -140,6 +148,8 @@ def ingest(
             epochs=None if renamed else epochs,
             naming=naming,
             fractions=fractions,
+            unit=unit,
+            lower_is_better=lower_is_better,
             on_start=lambda total: update(total=total),
             on_progress=lambda count: update(advance=count),
         )

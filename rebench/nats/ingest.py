@@ -32,8 +32,10 @@ from rebench.tables.columns import BENCHMARK_COLUMNS, BENCHMARK_CURVES
 from rebench.tables.foreign import Naming
 from rebench.tables.layout import curves_path, write_rows, write_table
 from rebench.tables.longfile import TEXTS, read_long_file
+from rebench.tables.meaning import Meaning
 from rebench.tables.parquet import ParquetFile, write_parquet
 from rebench.tables.retrained import in_words_of_benchmark
+from rebench.tables.table import Table
 
 __all__ = ["Ingested", "ingest", "ingest_surface", "ingested"]
 
@@ -105,6 +107,8 @@ def ingest(
     epochs: int | None = None,
     fractions: bool = False,
     naming: Naming | None = None,
+    unit: str | None = None,
+    lower_is_better: bool = False,
     on_start: Callable[[int], None] = lambda _: None,
     on_progress: Callable[[int], None] = lambda _: None,
 ) -> Ingested:
@@ -119,28 +123,23 @@ def ingest(
         epochs: number of epochs of the means in a file (see `read_long_file`).
         fractions: whether a file's accuracies are shares of 1, not percent.
         naming: other names of a file's columns, and constant values for all rows.
+        unit: the unit of the values of a file with a column `item` (see `Table.from_frame`).
+        lower_is_better: whether smaller values of such a file are better.
         on_start: called once with the number of cells that will be read.
         on_progress: called with the number of cells that were read since the last call.
     """
     _check_places(source, out)
     if source.suffix in (*TEXTS, ".parquet"):
         frame = read_long_file(source, epochs=epochs, fractions=fractions, naming=naming)
-        if "recipe" in frame.columns:
-            frame = check_values(frame, str(source))
-            known = in_words_of_benchmark(frame).dropna(subset="accuracy")
-            for recipe, runs in known.groupby("recipe", observed=True):
-                one_a_run(runs, f"{source}@{recipe}")
-            if not (naming or epochs or fractions):
-                raise InputError(
-                    f"{source} contains re-trained results; it needs no ingest: use it directly"
-                )
-        out.parent.mkdir(parents=True, exist_ok=True)
-        if "recipe" in frame.columns:
-            write_rows(out, frame)
-        else:
-            origin = "given" if naming else "published"
-            write_table(out, frame, name=source.stem, origin=origin)
-        return ingested(out, frame)
+        if "item" in frame.columns and "arch" not in frame.columns:
+            return _ingest_items(frame, source, out, unit, lower_is_better)
+        if unit is not None or lower_is_better:
+            raise InputError(
+                "--unit and --lower-is-better are for files with a column of names: name it, such "
+                "as --columns item=model,accuracy=score"
+            )
+        is_plain = not (naming or epochs or fractions)
+        return _ingest_cells(frame, source, out, is_plain, "given" if naming else "published")
     if epochs is not None or fractions or naming:
         raise InputError(
             f"{source} is in the benchmark's format: names of columns, epochs and --fractions do "
@@ -168,6 +167,39 @@ def ingest(
     write_table(out, rows, name=source.name.removesuffix(".tar"), origin="published")
     _remove_parts(work)
     return ingested(out, rows, curves_path(out) if curves else None)
+
+
+def _ingest_cells(
+    frame: pd.DataFrame, source: Path, out: Path, is_plain: bool, origin: str
+) -> Ingested:
+    """Write rows of cells; rows of recipes in a file that needs no conversion are refused."""
+    if "recipe" in frame.columns:
+        frame = check_values(frame, str(source))
+        known = in_words_of_benchmark(frame).dropna(subset="accuracy")
+        for recipe, runs in known.groupby("recipe", observed=True):
+            one_a_run(runs, f"{source}@{recipe}")
+        if is_plain:
+            raise InputError(
+                f"{source} contains re-trained results; it needs no ingest: use it directly"
+            )
+    out.parent.mkdir(parents=True, exist_ok=True)
+    if "recipe" in frame.columns:
+        write_rows(out, frame)
+    else:
+        write_table(out, frame, name=source.stem, origin=origin)
+    return ingested(out, frame)
+
+
+def _ingest_items(
+    frame: pd.DataFrame, source: Path, out: Path, unit: str | None, lower_is_better: bool
+) -> Ingested:
+    """Write rows of items that have only names."""
+    table = Table.from_frame(frame, name=source.stem, unit=unit, lower_is_better=lower_is_better)
+    rows = table.frame()
+    out.parent.mkdir(parents=True, exist_ok=True)
+    meaning = Meaning(space=table.space, measure=table.measure)
+    write_rows(out, rows, meaning.metadata)
+    return Ingested(path=out, curves=None, cells=rows["item"].nunique(), missing=0, rows=len(rows))
 
 
 def ingest_surface(surface: str, source: Path, out: Path) -> Ingested:

@@ -21,6 +21,7 @@ from rebench.arguments import checked
 from rebench.errors import InputError
 from rebench.search.base import Problem
 from rebench.search.search_space import SearchSpace
+from rebench.spaces import NamedItems
 from rebench.tables import Key, Recipes, Table, open_table
 from rebench.tables.columns import MEAN_SEED
 from rebench.tables.meaning import PERCENT, Measure
@@ -273,7 +274,7 @@ def search_table(
     seeds = table.group(*reported).seeds
     levels = []
     for one in shown:
-        share = one.epochs / one.key.epochs
+        share = one.epochs / max(1, one.key.epochs)
         seconds = times_of(timed, one.key, cells, share)
         accuracy = _finite(shown_in.measure.goodness(one.accuracy[cells]))
         levels.append(Fidelity(epochs=one.epochs, accuracy=accuracy, seconds=seconds))
@@ -409,10 +410,29 @@ def _common_dataset(tables: Sequence[Table]) -> str:
 
 def common_cells(first: SearchTable, second: SearchTable) -> tuple[SearchTable, SearchTable]:
     """Return both tables restricted to the cells that both cover."""
+    if isinstance(first.space.of_space, NamedItems):
+        return _common_names(first, second)
     shared = np.intersect1d(first.space.indices, second.space.indices).tolist()
     if not shared:
         raise InputError(f"tables {first.name!r} and {second.name!r} have no cell in common")
     return first.restrict(shared), second.restrict(shared)
+
+
+def _common_names(first: SearchTable, second: SearchTable) -> tuple[SearchTable, SearchTable]:
+    """Return both tables restricted to the names in both; the tables number them differently."""
+    names = NamedItems(_labels_of(first) & _labels_of(second))
+    if not names.size:
+        raise InputError(f"tables {first.name!r} and {second.name!r} have no item in common")
+    restricted = []
+    for table in (first, second):
+        own = table.space.of_space
+        part = table.restrict(own.find(names.label(number)) for number in range(names.size))
+        restricted.append(replace(part, space=SearchSpace.whole(names)))
+    return restricted[0], restricted[1]
+
+
+def _labels_of(table: SearchTable) -> set[str]:
+    return {table.space.of_space.label(index) for index in table.space.indices.tolist()}
 
 
 def _final_keys(table: Table, dataset: str) -> list[Key]:
@@ -466,7 +486,7 @@ def _of_epochs(table: Table, keys: list[Key], epochs: Collection[int] | None) ->
     for key in keys:
         if epochs is None or key.epochs in epochs:
             accuracy = table.group(*key).column("accuracy")
-            shown.append(_Shown(key, key.epochs, accuracy))
+            shown.append(_Shown(key, max(1, key.epochs), accuracy))
     if not shown:
         raise InputError(
             f"table {table.name!r} has {keys[0].dataset} after {_epochs_of(keys)} epochs, "
@@ -507,10 +527,11 @@ def _keys(table: Table, dataset: str, split: str) -> list[Key]:
 def _describe_signal(shown: list[_Shown], table: str) -> str:
     """Describe the signals; `table` is the name of another table that they are from."""
     key = shown[0].key
-    said = f"{key.dataset} {key.split} after "
-    if shown[0].epochs != key.epochs:
-        said += f"{', '.join(str(one.epochs) for one in shown)} of "
-    said += f"{key.epochs} epochs"
+    said = f"{key.dataset} {key.split}"
+    if key.epochs:
+        along = ", ".join(str(one.epochs) for one in shown)
+        part = "" if shown[0].epochs == key.epochs else f"{along} of "
+        said += f" after {part}{key.epochs} epochs"
     if table:
         said += f" of {table}"
     if key.split != _VALIDATION:
@@ -528,7 +549,8 @@ def _describe_final(table: Table, key: Key, left_out: int) -> str:
         count = "means over seeds"
     if key.split == _VALIDATION:
         count += ", validation accuracy because the table has no test accuracy"
-    said = f"{key.dataset} {key.split} after {key.epochs} epochs, {count} ({table.origin})"
+    trained = f" after {key.epochs} epochs" if key.epochs else ""
+    said = f"{key.dataset} {key.split}{trained}, {count} ({table.origin})"
     if table.measure.lower_is_better:
         said += f"; a lower {table.measure.name} is better"
     if left_out:

@@ -253,7 +253,10 @@ def item_indices(labels: pd.Series[Any], name: str, space: Space = NB201) -> pd.
         with contextlib.suppress(InputError, ValueError):  # the second: a CellError
             found[label] = space.find(str(label))
     own = labels.astype(object).map(found)
-    _refuse(labels, own.isna(), f"{name}: {{place}}: {{value}} is not a {space.item}")
+    wrong = f"{name}: {{place}}: {{value}} is not a {space.item}"
+    if labels.name not in (None, "index", "arch"):
+        wrong += f"; if these are names of other networks, write item={labels.name}"
+    _refuse(labels, own.isna(), wrong)
     return own.astype("int64")
 
 
