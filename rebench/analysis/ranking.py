@@ -59,6 +59,8 @@ _MOST_RESAMPLED: Final = 1 << 21
 MOST_FOR_P_VALUES: Final = 1 << 24
 """The same limit if the draws give the p-values: 1,496 draws of all cells with an equal cell."""
 _FEWEST_DRAWS: Final = 100
+"""Fewest samples of a percentile interval; with fewer, the interval is Student's."""
+_FEWEST_CHOSEN: Final = 40
 # Coverage of every interval.
 _LEVEL: Final = 0.95
 # The ratio is computed only if seed tau is above this value.
@@ -304,7 +306,6 @@ def resampled_agreement(
                 parts.append(found)
         return _joined(parts, whole), int(compared.classes.max()) + 1
     sample = resampled(compared.classes, affordable(draws, n, most), rng)
-    together = sum(percent for percent in top_percent if percent < 100)
     (first, mine), (second, its) = paired.columns
     agreed = between_seeds(
         first,
@@ -313,7 +314,7 @@ def resampled_agreement(
         top_percent,
         seeds=(mine, its),
         choosers=paired.choosers,
-        chosen_draws=affordable(draws, math.ceil(n * max(together, 100) / 100), most),
+        chosen_draws=_affordable_chosen(draws, n, top_percent, most),
     )
     return agreed, int(compared.classes.max()) + 1
 
@@ -331,6 +332,15 @@ def _joined(parts: Sequence[TauSamples], whole: NDArray[np.bool_]) -> TauSamples
         seed_tau[: len(part.tau), own] = part.seed_tau
         n_cells[own] = part.n_cells
     return TauSamples(tau, seed_tau, n_cells)
+
+
+def _affordable_chosen(
+    draws: int, n_cells: int, top_percent: Sequence[float], most: int = _MOST_RESAMPLED
+) -> int:
+    """Return the number of draws in which choosers select: each K costs its share of the cells."""
+    together = sum(percent for percent in top_percent if percent < 100)
+    cells = math.ceil(n_cells * max(together, 100) / 100)
+    return min(draws, max(_FEWEST_CHOSEN, most // cells))
 
 
 def affordable(draws: int, n_cells: int, most: int = _MOST_RESAMPLED) -> int:
@@ -357,7 +367,8 @@ def seed_agreement(
         return pd.concat(frames).set_index("top_percent").loc[list(top_percent)].reset_index()
     sample = resampled(own.classes, affordable(draws, len(own)), rng)
     tables = [own.before.side_by_side]
-    agreed = _averaged(tables, sample, top_percent, paired.choosers, len(sample))
+    few = _affordable_chosen(draws, len(own), top_percent)
+    agreed = _averaged(tables, sample, top_percent, paired.choosers, few)
     classes = int(own.classes.max()) + 1
     return pd.DataFrame(
         {"top_percent": percent, "n_cells": n, **with_interval("seed_tau", column, classes)}
@@ -547,5 +558,9 @@ def with_interval(
     if n is not None and n > 1:
         tail = float(special.ndtr(-math.sqrt(n / (n - 1)) * student_reach(n - 1, level)))
     known = drawn[1:][np.isfinite(drawn[1:]) & np.isfinite(drawn[0]) & (n != 1)]
+    if 1 < len(known) < min(_FEWEST_DRAWS, len(drawn) - 1):  # too few for percentiles
+        half = student_reach(len(known) - 1, level) * known.std(ddof=1)
+        low, high = drawn[0] - half, drawn[0] + half
+        return {name: float(drawn[0]), f"{name}_low": float(low), f"{name}_high": float(high)}
     low, high = np.quantile(known, [tail, 1 - tail]) if len(known) else (math.nan, math.nan)
     return {name: float(drawn[0]), f"{name}_low": float(low), f"{name}_high": float(high)}

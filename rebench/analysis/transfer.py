@@ -7,12 +7,21 @@ such pairs. Their values between seeds compare two runs of one recipe.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
 
-from rebench.analysis.concordance import MIN_CELLS, Floats, Ints, dense_codes, top_sizes
+from rebench.analysis.concordance import (
+    MIN_CELLS,
+    Floats,
+    Ints,
+    counts_of,
+    dense_codes,
+    last_of_best,
+    top_sizes,
+)
 from rebench.analysis.paired import Columns, Paired
 from rebench.analysis.ranking import (
     affordable,
@@ -22,8 +31,11 @@ from rebench.analysis.ranking import (
     with_interval,
 )
 from rebench.analysis.seed_noise import Rng
+from rebench.tables.seed_effects import TIE_WIDTH
 
 __all__ = ["transfer"]
+
+_Pair: TypeAlias = tuple[Floats, Floats]
 
 
 def transfer(
@@ -39,31 +51,32 @@ def transfer(
     compared = paired.repeated
     n = len(compared)
     sample = resampled(compared.classes, affordable(draws, n), np.random.default_rng(rng))
-    sizes = top_sizes(n, top_percent)
+    sizes = np.array(top_sizes(n, top_percent))
+    counts = counts_of(sample, n)
     first, second = paired.columns
     crossed = _runs(first, second, same=False)
     own = [_runs(table, table, same=True) for table in (first, second)]
     several = [pairs for pairs in own if pairs]
 
-    overlap = np.mean([_overlaps(x, y, sample, sizes) for x, y in crossed], axis=0)
+    every = [*crossed, *(pair for pairs in several for pair in pairs)]
+    runs = {run.tobytes(): run for pair in every for run in pair}
+    least = {key: _least_of_best(run, counts, sizes) for key, run in runs.items()}
+    overlap = np.mean(_overlaps(crossed, least, counts), axis=0)
     seed_overlap = np.full(overlap.shape, np.nan)
     if several:
-        a, b = (
-            np.array([_overlaps(x, y, sample, sizes) for x, y in pairs])
-            for pairs in (several[0], several[-1])
-        )
+        a, b = (_overlaps(pairs, least, counts) for pairs in (several[0], several[-1]))
         alike = len(several) == 1 or np.array_equal(first[1], second[1])
         seed_overlap = of_both_recipes(a, b, alike=alike)
-    regret = np.mean([_regrets(x, y, sample) for x, y in crossed], axis=0)
+    best = {key: _least_of_best(run, counts, np.array([1]))[:, 0] for key, run in runs.items()}
+    regret = np.mean([_regrets(x, y, best, counts) for x, y in crossed], axis=0)
     seed_regret = np.full(regret.shape, np.nan)
     if own[1]:
         both_ways = [*own[1], *((y, x) for x, y in own[1])]
-        seed_regret = np.mean([_regrets(x, y, sample) for x, y in both_ways], axis=0)
+        seed_regret = np.mean([_regrets(x, y, best, counts) for x, y in both_ways], axis=0)
 
     classes = int(compared.classes.max()) + 1
-    once = with_interval("regret", regret, classes) | with_interval(
-        "seed_regret", seed_regret, classes
-    )
+    once = with_interval("regret", regret, classes)
+    once |= with_interval("seed_regret", seed_regret, classes)
     rows = []
     for column, size in enumerate(sizes):
         few = np.nan if size < MIN_CELLS else 1.0
@@ -73,32 +86,45 @@ def transfer(
     return pd.DataFrame(rows)
 
 
-def _runs(first: Columns, second: Columns, *, same: bool) -> list[tuple[Floats, Floats]]:
+def _runs(first: Columns, second: Columns, *, same: bool) -> list[_Pair]:
     """Return pairs of runs [cells] with different seeds."""
     pairs = run_pairs(first[0], second[0], first[1], second[1], same=same)
     return [(x, y) for _, x, y in pairs]
 
 
-def _overlaps(x: Floats, y: Floats, sample: Ints, sizes: Sequence[int]) -> Floats:
-    """Return the share of the best of x that are best of y, in each sample: [samples, sizes].
+def _least_of_best(run: Floats, counts: Floats, sizes: Ints) -> Floats:
+    """Return the least value of the best cells of each sample: [samples, sizes]."""
+    codes = dense_codes(run[None])[0]
+    order = np.argsort(-codes, kind="stable")
+    reached = np.cumsum(counts[:, order], axis=1)
+    least: Floats = run[order][last_of_best(codes[order], reached, sizes)]
+    return least - TIE_WIDTH / 2
+
+
+def _overlaps(pairs: Sequence[_Pair], least: Mapping[bytes, Floats], counts: Floats) -> Floats:
+    """Return the share of the best of x that are best of y: [pairs, samples, sizes].
 
     Cells that tie with the last are included. If the two sets then differ in size, the share is of
     the larger one.
     """
-    codes = dense_codes(np.stack([x, y])).astype(np.int32)[:, sample]
-    ordered = np.sort(codes, axis=2)
-    found = np.empty((len(sample), len(sizes)))
-    for column, size in enumerate(sizes):
-        best = codes >= ordered[:, :, [-size]]
-        common = (best[0] & best[1]).sum(axis=1)
-        found[:, column] = common / best.sum(axis=2).max(axis=0)
+    samples, sizes = least[pairs[0][0].tobytes()].shape
+    found = np.empty((len(pairs), samples, sizes))
+    for column in range(sizes):
+        best = {}
+        for number, pair in enumerate(pairs):
+            for run in pair:
+                key = run.tobytes()
+                if key not in best:
+                    best[key] = np.where(run >= least[key][:, [column]], counts, 0)
+            x, y = (best[run.tobytes()] for run in pair)
+            common = np.minimum(x, y).sum(axis=1)
+            found[number, :, column] = common / np.maximum(x.sum(axis=1), y.sum(axis=1))
     return found
 
 
-def _regrets(x: Floats, y: Floats, sample: Ints) -> Floats:
+def _regrets(x: Floats, y: Floats, best: Mapping[bytes, Floats], counts: Floats) -> Floats:
     """Return how far the best cell of x is below the best of y, in y: [samples]."""
-    chosen, used = x[sample], y[sample]
-    best = chosen == chosen.max(axis=1, keepdims=True)
-    taken = np.where(best, used, 0).sum(axis=1) / best.sum(axis=1)
-    regrets: Floats = used.max(axis=1) - taken
+    chosen = np.where(x >= best[x.tobytes()][:, None], counts, 0)
+    taken = (chosen @ y) / chosen.sum(axis=1)
+    regrets: Floats = np.where(counts > 0, y, -np.inf).max(axis=1) - taken
     return regrets
