@@ -81,7 +81,6 @@ def _planned(folder: Path, cells: int, past: str | None) -> list[dict[str, objec
         rows += [
             {"what": f"{what}: days on {n} GPUs", "is": plan[f"days_on_{n}_devices"]} for n in GPUS
         ]
-        rows.append({"what": f"{what}: files", "is": plan["files"]})
     return rows
 
 
