@@ -37,6 +37,7 @@ __all__ = [
 
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
+_Codes: TypeAlias = NDArray[np.signedinteger[Any]]
 
 MIN_CELLS: Final = 10
 """Smallest number of cells for which tau is reported."""
@@ -123,7 +124,7 @@ def last_of_best(ordered: Ints, reached: Floats, sizes: Ints) -> NDArray[np.intp
     return ends[last]
 
 
-def _of_counts(codes: Sequence[Ints], sample: Ints, sizes: Ints, by: Ints) -> tuple[Floats, Ints]:
+def _of_counts(codes: Sequence[_Codes], sample: Ints, sizes: Ints, by: Ints) -> tuple[Floats, Ints]:
     """Return tau [pairs, samples, sizes] and numbers of cells from products of matrices.
 
     The matrix of a pair of columns tells whether two cells are concordant or tied. Its product with
@@ -138,7 +139,7 @@ def _of_counts(codes: Sequence[Ints], sample: Ints, sizes: Ints, by: Ints) -> tu
     copies = counts * (counts - 1) / 2  # pairs of a cell with itself, tied in both columns
     tau = np.empty((len(codes), *taken.shape))
     for number, pair in enumerate(codes):
-        scores, tied_a, tied_b = _sums_before(*pair[:, order], counts)
+        scores, tied_a, tied_b = _sums_before(pair[0, order], pair[1, order], counts)
         score, ties_a, ties_b = (
             np.take_along_axis(np.cumsum(summed, axis=1), last, axis=1)
             for summed in (scores * counts, tied_a * counts + copies, tied_b * counts + copies)
@@ -149,7 +150,7 @@ def _of_counts(codes: Sequence[Ints], sample: Ints, sizes: Ints, by: Ints) -> tu
     return tau, taken.astype(np.int64)
 
 
-def _sums_before(first: Ints, second: Ints, counts: Floats) -> tuple[Floats, Floats, Floats]:
+def _sums_before(first: _Codes, second: _Codes, counts: Floats) -> tuple[Floats, Floats, Floats]:
     """Return sums over the cells before each cell, [samples, cells], weighted by their `counts`.
 
     These are the concordant minus the discordant cells, and those tied in each column. One matrix
@@ -172,7 +173,7 @@ def _sums_before(first: Ints, second: Ints, counts: Floats) -> tuple[Floats, Flo
 
 
 def _of_each_sample(
-    codes: Sequence[Ints], sample: Ints, sizes: Ints, by: Ints
+    codes: Sequence[_Codes], sample: Ints, sizes: Ints, by: Ints
 ) -> tuple[Floats, Ints]:
     """Return what `_of_counts` returns, sample by sample: faster for many cells."""
     tau = np.empty((len(codes), len(sample), len(sizes)))

@@ -109,7 +109,7 @@ def query(
         held = [(str(name), each) for name, each in by_recipe.items() if each.holds(index, *key)]
         if not held:
             raise opened.group(*key).lacking(index, opened.name)
-        held.sort(key=lambda side: side[1].query(index, *key).rank)
+        held.sort(key=lambda side: -opened.measure.goodness(side[1].query(index, *key).mean))
         rows = [{"recipe": name, **_row(each, index, key)} for name, each in held + named]
     else:
         named.append((_label(table, opened), opened))

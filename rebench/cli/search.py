@@ -198,7 +198,7 @@ def run(
             {
                 "run": number,
                 "cell": int(searched.space.indices[place]),
-                searched.measure.name: round(searched.measure.of_goodness(final), 4),
+                searched.measure.name: round(searched.measure.goodness(final), 4),
                 "regret": round(searched.best - final, 4),
                 "evaluations": len(search_run.clock),
                 "spent": round(spent, 3),

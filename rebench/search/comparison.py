@@ -95,7 +95,7 @@ class Comparison(Drawable):
         rows = []
         for name, finals in zip(self.algorithms, self.finals.T, strict=True):
             ends = mean_interval(finals)
-            mean, *bounds = map(self.table.measure.of_goodness, ends)
+            mean, *bounds = map(self.table.measure.goodness, ends)
             rows.append(
                 {
                     "algorithm": name,

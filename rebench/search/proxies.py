@@ -130,7 +130,7 @@ def rate_proxies(
             {
                 "proxy": name,
                 **rank_correlation(values, final),
-                "answer": searched.measure.of_goodness(goodness),
+                "answer": searched.measure.goodness(goodness),
                 "tied": int(best.sum()),
                 "regret": searched.best - goodness,
             }

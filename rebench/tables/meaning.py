@@ -9,15 +9,17 @@ import dataclasses
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from rebench.errors import StoreError
 from rebench.spaces import NB201, NamedItems, Space, space_of
 
 if TYPE_CHECKING:
+    import numpy as np
     import pandas as pd
+    from numpy.typing import NDArray
+
+_Values = TypeVar("_Values", float, "NDArray[np.float64]")
 
 __all__ = ["PERCENT", "Meaning", "Measure"]
 
@@ -43,13 +45,9 @@ class Measure:
         """Whether the values are percentages, from 0 to 100."""
         return self.unit == "%"
 
-    def goodness(self, values: np.ndarray) -> np.ndarray:
-        """Return values of which larger ones are better."""
+    def goodness(self, values: _Values) -> _Values:
+        """Return values of which larger ones are better; of such values, the values."""
         return -values if self.lower_is_better else values
-
-    def of_goodness(self, goodness: float) -> float:
-        """Return the value of which `goodness` gives this number."""
-        return -goodness if self.lower_is_better else goodness
 
     def text(self, value: float) -> str:
         """Return a value as text: percentages with two decimals, others with four digits."""

@@ -39,7 +39,7 @@ for path in sorted(Path(sys.argv[1]).iterdir()):
             calls += 1
 
         # A record that needs much work within one call is ended by this limit of CPU time.
-        resource.setrlimit(resource.RLIMIT_CPU, (60, 60))
+        resource.setrlimit(resource.RLIMIT_CPU, (180, 180))
         sys.setprofile(count)
         try:
             with bounded_memory("record"):
