@@ -225,14 +225,14 @@ class Sweep:
         assert collected["trials"] == len(records) == self.size
         return {trial_id: record["outcome"] for trial_id, record in records.items()}
 
-    def jobs(self, state: str = "RUNNING") -> list[str]:
-        """Return the jobs of this sweep in a state, array tasks one by one.
+    def jobs(self, state: str = "RUNNING", field: str = "%i") -> list[str]:
+        """Return the jobs of this sweep in a state, array tasks one by one, or a field of each.
 
         A job of the previous test can run for a moment after its last record.
         """
         known = self.run / "run.json"
         prefix = f"rebench-{json.loads(known.read_text())['name']}-" if known.exists() else "/"
-        shown = self.cluster.ask("squeue", "-h", "-r", "-t", state, "-o", "%i %j")
+        shown = self.cluster.ask("squeue", "-h", "-r", "-t", state, "-o", f"{field} %j")
         lines = [line.partition(" ") for line in shown.splitlines()]
         return [job for job, _, name in lines if name.startswith(prefix)]
 

@@ -118,8 +118,7 @@ def test_two_partitions_share_a_run(cluster, tmp_path, undisturbed):
     assert (first["sent"], first["jobs"], first["waiting"]) == (6, 2, 0)
     second = sweep.submit(*hold, "--set", "slurm.partition=main")
     assert (second["sent"], second["held_by_live_jobs"]) == (6, 6)
-    shown = cluster.ask("squeue", "-h", "-r", "-o", "%P").split()
-    assert sorted(shown) == ["main"] * 2 + ["urgent"] * 2
+    assert sorted(sweep.jobs("PENDING", field="%P")) == ["main"] * 2 + ["urgent"] * 2
     for job in sweep.jobs("PENDING"):
         cluster.ask("scontrol", "release", job)
     # An urgent job may preempt jobs of the main partition; these are submitted again.
