@@ -139,9 +139,12 @@ class Cell(Graph):
         return tuple(edges)
 
     def path_depths(self) -> tuple[int, ...]:
-        """Return the number of convolutions on each path, ascending. Empty if no path exists."""
+        """Return the depth of each path, ascending; none if no path exists.
+
+        The depth of a path is the number of its convolutions plus one.
+        """
         depths: list[int] = []
-        for depth, count in enumerate(self.depth_polynomial()):
+        for depth, count in enumerate(self.depth_polynomial(), start=1):
             depths += [depth] * count
         return tuple(depths)
 

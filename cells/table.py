@@ -29,8 +29,9 @@ def space_ops() -> NDArray[np.int8]:
 class Space:
     """Statistics of all cells; row i of every array belongs to the cell with index i.
 
-    `depths[i, k]` is the number of paths of cell i with k convolutions. `sum_cubed_depths` is the
-    sum of (1 + convolutions)^3 over paths; `lr_multiplier` is its power -1/2 (NaN without a path).
+    `depths[i, k]` is the number of paths of cell i of depth k + 1, with k convolutions.
+    `sum_cubed_depths` is the sum of the cubed depths of all paths; `lr_multiplier` is its power
+    -1/2 (NaN without a path).
     """
 
     ops: NDArray[np.int8]

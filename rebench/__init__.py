@@ -1,28 +1,24 @@
 """Re-train, re-query and re-rank NAS-Bench-201 under any learning-rate and init recipe.
 
-open(name)              a table: released, a run's folder, a file; `NAME@RECIPE` takes one recipe
-compare(old, new)       change of the ranking, compared with the change between seeds; has a plot
-search.compare(tables)  rankings of NAS algorithms on two tables
-lr(cell, recipe)        the learning rate that a recipe gives a cell
-space()                 all 15,625 cells as a table, with the costs of their networks
-network(cell, run=...)  a torch module: with a run's saved weights, or with initial weights
-plan(model, inputs)     paths of a torch module; learning rate and init of each parameter
-Cell, Table, Trial      an architecture, accuracies of many cells, one training run
-ReBench                 a re-trained table with the interface of the package nats_bench
-submit, status, collect a sweep on a cluster: submit it, show its state, make its tables
+open(name)               a table: released, a run's folder, a file; `NAME@RECIPE` takes one recipe
+compare(baseline, other) change of the ranking, compared with the change between seeds; has a plot
+search.compare(tables)   rankings of NAS algorithms on two tables
+lr(cell, recipe)         the learning rate that a recipe gives a cell
+space()                  all 15,625 cells as a table, with the costs of their networks
+network(cell, run=...)   a torch module: with a run's saved weights, or with initial weights
+plan(model, inputs)      paths of a torch module; learning rate and init of each parameter
+Cell, Table, Trial       an architecture, accuracies of many cells, one training run
+ReBench                  a re-trained table with the interface of the package nats_bench
+submit, status, collect  a sweep on a cluster: submit it, show its state, make its tables
 
 Each name is loaded at its first use.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from rebench.drawable import Drawable as _Drawable
 from rebench.shadow import keep_own_cells as _keep_own_cells
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as _Figure
 
 _keep_own_cells()
 
@@ -59,16 +55,6 @@ _PACKAGES: Final = frozenset(
         "train",
     )
 )
-
-
-def _draw(result: object, *name: str) -> _Figure:
-    """Draw a result; the import is here because results may not import figures."""
-    from rebench.report.figures.drawers import draw
-
-    return draw(result, *name)
-
-
-_Drawable.drawer = staticmethod(_draw)
 
 
 def __getattr__(name: str) -> object:

@@ -1,13 +1,8 @@
-"""Base class of results that have a figure.
-
-The modules of results may not import the modules of figures, and most results are never drawn. So
-the root of the package sets the function that draws. The first `plot()` loads matplotlib.
-"""
+"""Base class of results that have a figure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -16,11 +11,9 @@ __all__ = ["Drawable"]
 
 
 class Drawable:
-    """Result with a figure in `rebench.report.figures`; `str(result)` gives the finding."""
+    """Result with a figure (`rebench.report.draw`); `str(result)` gives the finding."""
 
     __slots__ = ()
-
-    drawer: ClassVar[Callable[..., Figure]]
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self}>"
@@ -33,4 +26,7 @@ class Drawable:
                 ``differences``; of a comparison of algorithms: ``anytime``, ``ranks`` or
                 ``rerank`` (for two tables). The default is the first name.
         """
-        return Drawable.drawer(self, *name)
+        # Most results are never drawn, and matplotlib takes a second to load.
+        from rebench.report.figures.drawers import draw
+
+        return draw(self, *name)

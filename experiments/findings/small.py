@@ -199,7 +199,7 @@ def change(
         _runs(tables, recipe, seeds=seeds, cells=cells, epoch=epoch) for recipe in (first, second)
     )
     paired = Paired.of(*runs).whole
-    before, after = paired.before, paired.after
+    before, after = paired.baseline, paired.other
     sample = resampled(paired.classes, DRAWS, np.random.default_rng(0))
     named = (before.seeds, after.seeds)
     agreed = between_seeds(before.runs, after.runs, sample, [top], seeds=named)
@@ -249,7 +249,7 @@ def tau_of_means(one: str, other: str, recipe: str) -> Estimate:
 
 def change_of_drop(one: Change, other: Change) -> Estimate:
     """Return the drop of `one` minus the drop of `other`, on the same cells."""
-    if not np.array_equal(one.paired.before.cells, other.paired.before.cells):
+    if not np.array_equal(one.paired.baseline.cells, other.paired.baseline.cells):
         raise ValueError("the two drops must be computed on the same cells")
     return Estimate.of((one.agreed.drop - other.agreed.drop)[:, 0])
 

@@ -100,9 +100,9 @@ def row_of_seeds(own: Accuracies, classes: Ints) -> dict[str, Any]:
         own: the runs; larger values are better.
         classes: [networks] networks with equal numbers are drawn together in the bootstrap.
     """
-    paired = Paired(before=own, after=own, classes=np.unique(classes, return_inverse=True)[1])
+    paired = Paired(baseline=own, other=own, classes=np.unique(classes, return_inverse=True)[1])
     curve = seed_agreement(paired, _TOP, draws=_DRAWS, rng=0)
-    runs, _ = paired.repeated.before.side_by_side
+    runs, _ = paired.repeated.baseline.side_by_side
     # Where some networks have fewer runs, only the first runs are used.
     runs = runs[:, np.isfinite(runs).all(axis=0)]
     pairs = [(runs[:, i], runs[:, j]) for i, j in itertools.combinations(range(runs.shape[1]), 2)]

@@ -225,10 +225,10 @@ def published_taus(runs: Floats, final: Floats, sample: Ints) -> Floats:
 
 def gain(paired: Paired, published: pd.Series[float], level: float) -> dict[str, float]:
     """Return the gain in tau with the published accuracies from the first table to the second."""
-    final = published[paired.before.cells].to_numpy()
+    final = published[paired.baseline.cells].to_numpy()
     sample = stratified(final, published)
     first, second = (
-        published_taus(table.runs, final, sample) for table in (paired.before, paired.after)
+        published_taus(table.runs, final, sample) for table in (paired.baseline, paired.other)
     )
     taus = {"first_tau": float(first[0]), "second_tau": float(second[0])}
     return {"n_cells": len(paired), **taus, **with_interval("gain", second - first, level=level)}

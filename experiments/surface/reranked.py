@@ -45,8 +45,8 @@ def of_pair(first: Accuracies, second: Accuracies, level: float = 0.95) -> dict[
     """Return a row of `reranked` for two tables; `level` is the coverage of its intervals."""
     paired = Paired.of(first, second).whole
     sample = resampled(paired.classes, DRAWS, np.random.default_rng(0))
-    seeds = (paired.before.seeds, paired.after.seeds)
-    found = between_seeds(paired.before.runs, paired.after.runs, sample, [100.0], seeds=seeds)
+    seeds = (paired.baseline.seeds, paired.other.seeds)
+    found = between_seeds(paired.baseline.runs, paired.other.runs, sample, [100.0], seeds=seeds)
     points = crossed_difference(paired)
     return at_k(found, 0, level=level) | {
         "points": points.value,

@@ -22,6 +22,7 @@ from rebench.analysis.paired import (
 from rebench.analysis.reranking import Reranking, rerank
 from rebench.arguments import Between, checked
 from rebench.errors import InputError, UnknownNameError
+from rebench.spaces import NamedItems
 from rebench.tables import Table, open_table
 from rebench.tables.columns import REQUIRED, usual_split
 from rebench.tables.opening import with_settings
@@ -34,8 +35,8 @@ Ranked: TypeAlias = str | Path | Table | pd.DataFrame | ArrayLike
 
 @checked
 def compare(
-    before: Ranked,
-    after: Ranked,
+    baseline: Ranked,
+    other: Ranked,
     *,
     dataset: str | None = None,
     against_dataset: str | None = None,
@@ -43,6 +44,7 @@ def compare(
     epochs: int | None = None,
     top_percent: Sequence[float] = TOP_PERCENT,
     by: Ranked | None = None,
+    groups: str | None = None,
     draws: Annotated[int, Between(0, MOST_DRAWS)] = 1000,
     seed: Annotated[int, Between(0)] = 0,
 ) -> Reranking:
@@ -51,21 +53,23 @@ def compare(
     Print the result for the verdict. Its method `frame` returns the numbers at each K.
 
     Args:
-        before: the benchmark or the baseline recipe: the name of a table (NAME@RECIPE selects a
+        baseline: the benchmark or the baseline recipe: the name of a table (NAME@RECIPE selects a
             recipe), a table, its long rows, or accuracies [cells] or [cells, seeds]. Accuracies
             are compared with a table by their index of cell numbers. They count as accuracies of
             the table's data set, split and number of epochs.
-        after: the re-trained table, in one of these forms.
-        dataset: data set of `before`, and of `after` if `against_dataset` is None; if None, the
+        other: the re-trained table, in one of these forms.
+        dataset: data set of `baseline`, and of `other` if `against_dataset` is None; if None, the
             only data set that both tables contain.
-        against_dataset: data set of `after`, to compare different data sets on purpose.
+        against_dataset: data set of `other`, to compare different data sets on purpose.
         split: images of the accuracies: `ori-test` (the whole test set), `x-test`, `x-valid` or
             `train`; if None, the first of these that both tables have, preferably with runs.
         epochs: number of epochs; if None, the longest training of each table.
         top_percent: the values of K, each above 0 and at most 100.
         by: third table that selects the top K %, with noise that is independent of both. If None,
-            one seed of `before` selects them and the other seeds are measured, averaged over the
-            selecting seeds. With fewer than three seeds of `before`, its measured runs select them.
+            one seed of `baseline` selects them and the other seeds are measured, averaged over the
+            selecting seeds. With fewer than three seeds, its measured runs select them.
+        groups: column with the group of each cell, such as its family. The cells of a group are
+            then one observation. If None, only equal networks are.
         draws: bootstrap draws, and permutations for the p-values: 19 to 100,000, or 0 for no
             bootstrap. Large tables get fewer bootstrap draws, but at least 100.
         seed: seed of all random draws: equal seeds give equal results.
@@ -77,13 +81,14 @@ def compare(
         InputError: the tables cannot be compared; the message says why.
     """
     chosen: list[str] = []
-    if not (_is_table(before) or _is_table(after)):
-        paired = Paired.of_values(before, after)  # type: ignore[arg-type]  # no tables
+    rows: list[pd.DataFrame] = []
+    if not (_is_table(baseline) or _is_table(other)):
+        paired = Paired.of_values(baseline, other)  # type: ignore[arg-type]  # no tables
     else:
-        names = _names(before, after)
-        rows = [_long_rows(ranked) for ranked in (before, after) if _is_table(ranked)]  # type: ignore[arg-type]  # tables
+        names = _names(baseline, other)
+        rows = [_long_rows(ranked) for ranked in (baseline, other) if _is_table(ranked)]  # type: ignore[arg-type]  # tables
         if len(rows) < 2:
-            values, place = (after, 1) if _is_table(before) else (before, 0)
+            values, place = (other, 1) if _is_table(baseline) else (baseline, 0)
             rows.insert(place, _rows_like(rows[0], values, dataset, split, epochs))  # type: ignore[arg-type]  # no table
         chosen = _data_sets(rows, names, dataset, against_dataset)
         if chosen[0] != chosen[1]:
@@ -104,9 +109,11 @@ def compare(
         paired = Paired.of(first, second)
     if _equal(paired):
         raise InputError(
-            f"{paired.before.name} and {paired.after.name} contain the same runs ({len(paired)} "
+            f"{paired.baseline.name} and {paired.other.name} contain the same runs ({len(paired)} "
             "cells): give two tables of different runs, or NAME@RECIPE for two recipes of a table"
         )
+    if groups is not None:
+        paired = _in_groups(paired, rows, groups)
     paired = replace(paired, notes=(*paired.notes, *_units(paired)))
     chooser = None
     if by is not None:
@@ -215,7 +222,7 @@ def _rows_like(
 def _units(paired: Paired) -> list[str]:
     """Return notes on accuracies that are probably not in percent."""
     said = []
-    for table in (paired.before, paired.after):
+    for table in (paired.baseline, paired.other):
         if not table.measure.is_percent:
             continue
         least, most = table.means.min(), table.means.max()
@@ -240,7 +247,7 @@ def third_table(by: Ranked, dataset: str) -> Accuracies:
     """
     name = "the third table"
     if not _is_table(by):
-        return replace(Paired.of_values(by, by).before, name=name)  # type: ignore[arg-type]  # no table
+        return replace(Paired.of_values(by, by).baseline, name=name)  # type: ignore[arg-type]  # no table
     try:
         if isinstance(by, str | Path | Table):
             name = _names(by, "")[0]
@@ -261,9 +268,34 @@ def third_table(by: Ranked, dataset: str) -> Accuracies:
     return read_accuracies(rows, dataset=alike[0], split=split, epochs=longest, name=name)
 
 
+def _in_groups(paired: Paired, rows: Sequence[pd.DataFrame], column: str) -> Paired:
+    """Return the pair with groups of cells, from the first table that has this column."""
+    if not (paired.baseline.has_seeds and paired.other.has_seeds):
+        raise InputError(
+            f"groups={column} (--groups) needs two seeds in both tables: leave it out, or give "
+            "tables with more seeds"
+        )
+    held = [own for own in rows if column in own.columns]
+    if not held:
+        known = sorted({str(name) for own in rows for name in own.columns})
+        raise UnknownNameError("column of groups (--groups)", column, known)
+    label = "item" if isinstance(paired.baseline.space, NamedItems) else "index"
+    told = held[0][[label, column]].dropna().drop_duplicates()
+    double = told.loc[told[label].duplicated(), label]
+    if len(double):
+        raise InputError(f"{double.iloc[0]} is in two groups of {column}: give it one group")
+    group_of = told.set_index(label)[column].reindex(paired.baseline.cells)
+    if group_of.isna().any():
+        lacking = group_of.index[group_of.isna()][0]
+        raise InputError(f"{lacking} has no group in the column {column}: give every cell a group")
+    classes = np.unique(group_of.to_numpy(dtype=str), return_inverse=True)[1]
+    note = f"the cells of a group ({column}) are one observation: {classes.max() + 1} groups"
+    return replace(paired, classes=classes, notes=(*paired.notes, note))
+
+
 def _equal(paired: Paired) -> bool:
     """Return whether both tables contain the same runs."""
-    runs = (paired.before.runs, paired.after.runs)
+    runs = (paired.baseline.runs, paired.other.runs)
     return paired.shared_seeds and np.array_equal(*runs, equal_nan=True)
 
 
@@ -292,7 +324,7 @@ def _names(*tables: Ranked) -> list[str]:
     If both sides come from the same table, the names of the recipes are added.
     """
     names = []
-    for table, plain in zip(tables, ("before", "after"), strict=True):
+    for table, plain in zip(tables, ("baseline", "other"), strict=True):
         if isinstance(table, Table):
             names.append(table.name)
         else:

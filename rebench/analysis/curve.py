@@ -63,7 +63,7 @@ def rank_curve(
     paired, lacking = without_gaps(paired)
     paired, collapsed = without_outliers(paired)
     notes = few + lacking + collapsed
-    single = sum(not table.has_seeds for table in (paired.before, paired.after))
+    single = sum(not table.has_seeds for table in (paired.baseline, paired.other))
     cells, told = with_replicates(paired, rng.spawn(1)[0] if single else None)
     replicated = cells is not paired
     most = {"most": MOST_FOR_P_VALUES} if replicated else {}
@@ -84,7 +84,7 @@ def rank_curve(
     if known < len(cells):
         which = alone.name if alone else "both tables"
         notes.append(f"tau and seed tau are of {known} cells: those with two seeds in {which}")
-    if alone and cells.before.has_seeds and cells.after.has_seeds:
+    if alone and cells.baseline.has_seeds and cells.other.has_seeds:
         notes.append(f"seed tau is that of {alone.name}: too few cells of the other have two seeds")
     excess = _excess(cells, top_percent, rng.spawn(1)[0])
     if replicated:
@@ -153,14 +153,14 @@ def _excess(paired: Paired, top_percent: Sequence[float], rng: np.random.Generat
     cell is that of its rank, because a cell that has changed its rank can be noisier or less noisy
     there.
     """
-    if not (paired.before.has_seeds and paired.after.has_seeds):
+    if not (paired.baseline.has_seeds and paired.other.has_seeds):
         return np.zeros(len(top_percent))
     rows = np.arange(len(paired))
     if len(rows) > _MODELLED:
         rows = rng.choice(rows, _MODELLED, replace=False)
     draws = int(np.clip(10 * _MODELLED // len(rows), 10, 100))
     tables, models = [], []
-    for runs in (paired.before.centred, paired.after.centred):
+    for runs in (paired.baseline.centred, paired.other.centred):
         counts = np.isfinite(runs).sum(axis=1)
         noise = SeedNoise.of(means_of(runs)[rows], counts[rows], pooled_sd(runs)[rows])
         true = np.sort(noise.true_means(draws, rng), axis=1).mean(axis=0)[:, None]
@@ -171,7 +171,7 @@ def _excess(paired: Paired, top_percent: Sequence[float], rng: np.random.Generat
     sample = np.arange(len(tables[0])).reshape(draws, -1)
     choosers = []
     if paired.third is not None:  # the third table selects the same cells in every draw
-        ranked = rows[np.argsort(means_of(paired.before.centred)[rows], kind="stable")]
+        ranked = rows[np.argsort(means_of(paired.baseline.centred)[rows], kind="stable")]
         choosers = [Chooser(np.tile(paired.third[ranked], draws))]
     elif (
         paired.choosers and min(top_percent, default=100) < 100

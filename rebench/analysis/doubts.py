@@ -41,7 +41,7 @@ class Doubts(NamedTuple):
 
 def doubts_of(paired: Paired, rng: np.random.Generator) -> Doubts:
     """Check for one-sided divergence, unequal noise and seed effects that differ by cell."""
-    first, second = tables = (paired.before, paired.after)
+    first, second = tables = (paired.baseline, paired.other)
     notes = []
     failed = [_failed_by_chance(table) for table in tables]
     runs = [int(table.counts.sum()) for table in tables]
@@ -88,7 +88,7 @@ def _noise_by_rank(paired: Paired) -> float:
     """
     runs = [
         own if table.diverged is None else np.where(table.diverged, np.nan, own)
-        for own, table in zip(paired.on_one_scale, (paired.before, paired.after), strict=True)
+        for own, table in zip(paired.on_one_scale, (paired.baseline, paired.other), strict=True)
     ]
     counts = np.array([np.isfinite(own).sum(axis=1) for own in runs])
     if not (rows := counts.all(axis=0)).any() or counts[:, rows].max(axis=1).min() < 2:
@@ -110,7 +110,7 @@ def _favoured(paired: Paired, rng: np.random.Generator) -> float:
     `FEWEST_SEEDS` seeds, there is no test, and the value is 1.
     """
     whole = paired.whole
-    tables = (whole.before, whole.after)
+    tables = (whole.baseline, whole.other)
     if min(len(table.seeds) for table in tables) < FEWEST_SEEDS:
         return 1.0
     residuals = [(own.centred - own.centred_means[:, None]) / own.run_sd[:, None] for own in tables]

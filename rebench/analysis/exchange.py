@@ -60,10 +60,10 @@ def exchange_p_values(
     """
     percents = np.asarray(top_percent, dtype=np.float64)
     p_values = np.full((2, len(percents)), np.nan)
-    if not (paired.before.has_seeds or paired.after.has_seeds):
+    if not (paired.baseline.has_seeds or paired.other.has_seeds):
         return p_values[0], p_values[1]
     rng = np.random.default_rng(rng)
-    runs = [paired.before.centred, paired.after.centred]
+    runs = [paired.baseline.centred, paired.other.centred]
     whole = percents >= 100
     if len(paired.choosers) < 2 or whole.all():
         third = None if paired.third is None else Chooser(paired.third)

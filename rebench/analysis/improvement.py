@@ -15,7 +15,7 @@ def improvement(paired: Paired) -> dict[str, float]:
     is Wilson's, with the number of classes as the sample size. Keys: `n_cells`, `n_classes`,
     `difference`, `low`, `high`, `p_value` (two-sided), `improved` with `_low` and `_high`.
     """
-    difference = paired.after.means - paired.before.means
+    difference = paired.other.means - paired.baseline.means
     crossed = crossed_difference(paired)
     share = float((difference > 0).mean())
     n_classes = int(paired.classes.max()) + 1
@@ -40,7 +40,7 @@ def crossed_difference(paired: Paired) -> Crossed:
     no cell has all common seeds. The interval then allows only for the sample of cells.
     """
     whole = paired.whole
-    first, second = whole.before.runs, whole.after.runs
-    difference = paired.after.means - paired.before.means
+    first, second = whole.baseline.runs, whole.other.runs
+    difference = paired.other.means - paired.baseline.means
     parts = [second - first] if whole.shared_seeds else [second, first]
     return crossed_mean(difference, paired.classes, parts, whole.classes)

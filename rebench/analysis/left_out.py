@@ -28,7 +28,7 @@ _FAR: Final = 7.0
 
 def without_gaps(paired: Paired) -> tuple[Paired, list[str]]:
     """Return the pair; keep only cells without gaps if one table seems to lack its bad runs."""
-    tables = (paired.before, paired.after)
+    tables = (paired.baseline, paired.other)
     sizes = [table.side_by_side[0].size for table in tables]
     lacking = [
         max(size - int(table.counts.sum()), 0) for size, table in zip(sizes, tables, strict=True)
@@ -68,13 +68,13 @@ def without_outliers(paired: Paired) -> tuple[Paired, list[str]]:
     A collapsed run did not diverge, but is far below the best run of its cell, compared with the
     noise of similar cells. The permutation test would count it as a change of the ranking.
     """
-    tables = (paired.before, paired.after)
+    tables = (paired.baseline, paired.other)
     outlying = [_outlying(table) for table in tables]
     counts = [int(own.sum()) for own in outlying]
     runs = [int(table.counts.sum()) for table in tables]
     if not (all(table.has_seeds for table in tables) and differ(counts, runs)):
         return paired, []
-    before, after = (
+    baseline, other = (
         replace(table, runs=np.where(own, np.nan, table.runs))
         for table, own in zip(tables, outlying, strict=True)
     )
@@ -83,7 +83,7 @@ def without_outliers(paired: Paired) -> tuple[Paired, list[str]]:
         f"{tables[1].name} are more than {_FAR:g} standard deviations below the best run of their "
         "cell: these runs are omitted from tau, seed tau, `drop` and the test"
     )
-    return replace(paired, before=before, after=after), [note]
+    return replace(paired, baseline=baseline, other=other), [note]
 
 
 def _outlying(table: Accuracies) -> NDArray[np.bool_]:

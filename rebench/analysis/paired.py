@@ -149,8 +149,8 @@ class Chooser(NamedTuple):
 class Paired:
     """Accuracies of the same cells in two tables, row by row."""
 
-    before: Accuracies
-    after: Accuracies
+    baseline: Accuracies
+    other: Accuracies
     classes: Ints
     """[cells] numbers from 0; equal cells have the same number and are one observation."""
     notes: tuple[str, ...] = ()
@@ -158,56 +158,57 @@ class Paired:
     """[cells] accuracies in a third table, which selects the top K % if given."""
 
     @classmethod
-    def of(cls, before: Accuracies, after: Accuracies) -> Paired:
+    def of(cls, baseline: Accuracies, other: Accuracies) -> Paired:
         """Pair two tables on their common cells; note the cells that only one table contains."""
-        if before.space.name != after.space.name:
+        if baseline.space.name != other.space.name:
             raise InputError(
-                f"{before.name} is a table of the space {before.space.name}, {after.name} of "
-                f"{after.space.name}: compare two tables of one space"
+                f"{baseline.name} is a table of the space {baseline.space.name}, {other.name} of "
+                f"{other.space.name}: compare two tables of one space"
             )
-        cells, mine, its = np.intersect1d(before.cells, after.cells, True, True)
-        word = before.space
+        cells, mine, its = np.intersect1d(baseline.cells, other.cells, True, True)
+        word = baseline.space
         if cells.size == 0:
             raise InputError(
-                f"{before.name} ({len(before.cells)} {word.items}) and {after.name} "
-                f"({len(after.cells)} {word.items}) have no {word.item} in common"
+                f"{baseline.name} ({len(baseline.cells)} {word.items}) and {other.name} "
+                f"({len(other.cells)} {word.items}) have no {word.item} in common"
             )
-        notes = [*before.notes, *after.notes]
-        for table, other in ((before, after), (after, before)):
+        notes = [*baseline.notes, *other.notes]
+        for table, partner in ((baseline, other), (other, baseline)):
             alone = np.setdiff1d(table.cells, cells)
             if alone.size:
-                notes.append(_listed(table.name, f"cells that {other.name} lacks", alone))
+                notes.append(_listed(table.name, f"cells that {partner.name} lacks", alone))
             if _chosen_by(table, cells):
                 notes.append(
                     f"the {len(cells)} cells in common are the best of the {len(table.cells)} of "
                     f"{table.name}: if its accuracies selected them, some were selected by "
                     "chance and `drop` is too small; select cells by a third table"
                 )
-        if before.epochs != after.epochs:
+        if baseline.epochs != other.epochs:
             notes.append(
-                f"{before.name} trained for {before.epochs} epochs, {after.name} for {after.epochs}"
+                f"{baseline.name} trained for {baseline.epochs} epochs, {other.name} for "
+                f"{other.epochs}"
             )
         return cls(
-            before=before.take(mine),
-            after=after.take(its),
-            classes=np.unique(before.space.equal_networks(cells), return_inverse=True)[1],
+            baseline=baseline.take(mine),
+            other=other.take(its),
+            classes=np.unique(baseline.space.equal_networks(cells), return_inverse=True)[1],
             notes=tuple(notes),
         )
 
     @classmethod
-    def of_values(cls, before: ArrayLike, after: ArrayLike) -> Paired:
+    def of_values(cls, baseline: ArrayLike, other: ArrayLike) -> Paired:
         """Pair accuracies [cells] or [cells, seeds] that are in no table.
 
         Series and data frames are matched by their index, which must contain the same cells, each
         once. Their integer columns are seeds. Arrays are matched by position. Each cell is a class.
         """
-        by_label = [isinstance(values, pd.Series | pd.DataFrame) for values in (before, after)]
+        by_label = [isinstance(values, pd.Series | pd.DataFrame) for values in (baseline, other)]
         if by_label[0] is not by_label[1]:
             raise InputError(
                 "some tables are labelled by cell and others are plain arrays: give all of them as "
                 "pandas objects with an index of cells, or none"
             )
-        first, second = map(labelled, (before, after))
+        first, second = map(labelled, (baseline, other))
         if not by_label[0] and len(first) != len(second):
             raise InputError(
                 f"the tables have {len(first)} and {len(second)} cells: arrays are matched by "
@@ -219,10 +220,10 @@ class Paired:
             name: Accuracies(
                 name=name, cells=cells, seeds=tuple(map(int, frame)), runs=frame.to_numpy()
             )
-            for name, frame in (("before", first), ("after", second.loc[first.index]))
+            for name, frame in (("baseline", first), ("other", second.loc[first.index]))
         }
         classes = np.unique(cells, return_inverse=True)[1]
-        return cls(before=tables["before"], after=tables["after"], classes=classes)
+        return cls(baseline=tables["baseline"], other=tables["other"], classes=classes)
 
     def __len__(self) -> int:
         """Return the number of cells."""
@@ -231,11 +232,11 @@ class Paired:
     @property
     def shared_seeds(self) -> bool:
         """Return whether both tables have the same seeds."""
-        return self.before.seeds == self.after.seeds
+        return self.baseline.seeds == self.other.seeds
 
     def chosen_by(self, third: Accuracies) -> Paired:
         """Return the pair of the cells that `third` contains; `third` then selects the top K %."""
-        shared, mine, its = np.intersect1d(self.before.cells, third.cells, True, True)
+        shared, mine, its = np.intersect1d(self.baseline.cells, third.cells, True, True)
         if not len(shared):
             raise InputError(
                 f"{third.name} has none of the {len(self)} cells compared: by takes a table of "
@@ -243,22 +244,22 @@ class Paired:
             )
         notes = [*self.notes, f"the top K % are chosen by {third.name}"]
         if len(shared) < len(self):
-            alone = np.setdiff1d(self.before.cells, shared)
-            notes.append(_listed(self.before.name, f"cells that {third.name} lacks", alone))
+            alone = np.setdiff1d(self.baseline.cells, shared)
+            notes.append(_listed(self.baseline.name, f"cells that {third.name} lacks", alone))
         return replace(self.take(mine), notes=tuple(notes), third=third.means[its])
 
     @cached_property
     def on_one_scale(self) -> tuple[Floats, Floats]:
         """Return the centred runs of both tables, the second on the scale of the first."""
-        return self.before.centred, on_scale_of(self.before.centred, self.after.centred)
+        return self.baseline.centred, on_scale_of(self.baseline.centred, self.other.centred)
 
     @cached_property
     def _needed(self) -> list[int]:
         """Return how many runs of a cell `repeated` requires in each table: 1 or 2."""
-        several = (self.before.counts >= 2) & (self.after.counts >= 2)
+        several = (self.baseline.counts >= 2) & (self.other.counts >= 2)
         if several.sum() >= FEW_CELLS:
             return [2, 2]
-        return [min(2, own.side_by_side[0].shape[1]) for own in (self.before, self.after)]
+        return [min(2, own.side_by_side[0].shape[1]) for own in (self.baseline, self.other)]
 
     @cached_property
     def repeated(self) -> Paired:
@@ -267,9 +268,9 @@ class Paired:
         If at most one table has two runs of enough cells, one run suffices in the other table.
         """
         needed = self._needed
-        rows = (self.before.counts >= needed[0]) & (self.after.counts >= needed[1])
+        rows = (self.baseline.counts >= needed[0]) & (self.other.counts >= needed[1])
         if not rows.any():
-            return replace(self, before=_meant(self.before), after=_meant(self.after))
+            return replace(self, baseline=_meant(self.baseline), other=_meant(self.other))
         return self if rows.all() else self.take(rows)
 
     @property
@@ -277,7 +278,7 @@ class Paired:
         """Return the table that gives seed tau if one run of each cell suffices in the other."""
         if sorted(self._needed) != [1, 2]:
             return None
-        return (self.before, self.after)[self._needed.index(2)]
+        return (self.baseline, self.other)[self._needed.index(2)]
 
     @property
     def columns(self) -> list[tuple[Floats, Ints]]:
@@ -286,7 +287,7 @@ class Paired:
         A table that needs only one run of each cell has one column. If a table has gaps, runs of
         different seeds are compared, so the runs of both tables are centred.
         """
-        tables = (self.repeated.before, self.repeated.after)
+        tables = (self.repeated.baseline, self.repeated.other)
         complete_runs = all(np.isfinite(own.runs).all() for own in tables)
         found = []
         for own, needed in zip(tables, self._needed, strict=True):
@@ -325,7 +326,7 @@ class Paired:
     @property
     def choosing_note(self) -> str | None:
         """Return the note on cells that are not compared below K = 100, if there are any."""
-        n, name = len(self.repeated), self.before.name
+        n, name = len(self.repeated), self.baseline.name
         if not self.choosers:
             return (
                 f"the runs of {name} select the K % best cells and are measured, too: for small K, "
@@ -347,9 +348,9 @@ class Paired:
     def take(self, rows: Ints | NDArray[np.bool_]) -> Paired:
         """Return the pair of some of the cells."""
         classes = np.unique(self.classes[rows], return_inverse=True)[1]
-        before, after = self.before.take(rows), self.after.take(rows)
+        baseline, other = self.baseline.take(rows), self.other.take(rows)
         third = None if self.third is None else self.third[rows]
-        return replace(self, before=before, after=after, classes=classes, third=third)
+        return replace(self, baseline=baseline, other=other, classes=classes, third=third)
 
     @cached_property
     def whole(self) -> Paired:
@@ -358,21 +359,21 @@ class Paired:
         A common seed is a seed of at least half of the cells. If no cell is left, return the
         means over seeds of all cells.
         """
-        kept = [complete(table.runs) for table in (self.before, self.after)]
+        kept = [complete(table.runs) for table in (self.baseline, self.other)]
         rows = kept[0][0] & kept[1][0]
         if not rows.any():
-            return replace(self, before=_meant(self.before), after=_meant(self.after))
+            return replace(self, baseline=_meant(self.baseline), other=_meant(self.other))
         taken = self.take(rows)
-        before, after = (
+        baseline, other = (
             replace(
                 table,
                 seeds=tuple(np.array(table.seeds)[columns].tolist()),
                 runs=table.runs[:, columns],
                 diverged=None,
             )
-            for table, (_, columns) in zip((taken.before, taken.after), kept, strict=True)
+            for table, (_, columns) in zip((taken.baseline, taken.other), kept, strict=True)
         )
-        return replace(taken, before=before, after=after)
+        return replace(taken, baseline=baseline, other=other)
 
 
 def choosers_of(baseline: Columns, other: Columns) -> list[Chooser]:
@@ -578,13 +579,13 @@ def _meant(table: Accuracies) -> Accuracies:
 def _check_labels(first: pd.Index, second: pd.Index) -> None:
     """Check that both tables contain the same cells, each once."""
     named = (("the first table", first), ("the second table", second))
-    for (name, index), (other, its) in (named, named[::-1]):
+    for (name, index), (partner, its) in (named, named[::-1]):
         if len(double := index[index.duplicated()].unique()):
             raise InputError(
                 f"{name} contains more than one row of {_cells(double)}; keep one of each"
             )
         if len(lacking := its.difference(index)):
             raise InputError(
-                f"{name} lacks {_cells(lacking)}, which {other} contains: compare the cells that "
+                f"{name} lacks {_cells(lacking)}, which {partner} contains: compare the cells that "
                 "all tables contain"
             )

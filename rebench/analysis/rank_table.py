@@ -63,7 +63,7 @@ _SPECIAL: Final = {one: f"\\{one}" for one in "&%$#_{}"} | {
 
 def alike(rerankings: Sequence[Reranking]) -> list[list[Reranking]]:
     """Group comparisons with the same table on the same data set."""
-    groups = itertools.groupby(rerankings, lambda one: (one.dataset, one.before.name))
+    groups = itertools.groupby(rerankings, lambda one: (one.dataset, one.baseline.name))
     return [list(group) for _, group in groups]
 
 
@@ -75,7 +75,7 @@ def rank_table(rerankings: Sequence[Reranking]) -> pd.DataFrame:
     """
     several = len(rerankings) > 1
     rows = []
-    items = rerankings[0].before.space.items
+    items = rerankings[0].baseline.space.items
     for one in rerankings:
         usual = tuple(one.by_k["top_percent"]) == TOP_PERCENT
         for row in one.by_k.dropna(subset=["tau"]).to_dict("records"):
@@ -87,7 +87,7 @@ def rank_table(rerankings: Sequence[Reranking]) -> pd.DataFrame:
                 for name in ("tau", "seed_tau", "drop")
             }
             rows.append(
-                ({"recipe": printable(one.after.name, keep="")} if several else {})
+                ({"recipe": printable(one.other.name, keep="")} if several else {})
                 | {"K": f"{row['top_percent']:g}", items: f"{row['n_cells']:.0f}"}
                 | taus
                 | {"95 % CI": span(row["drop_low"], row["drop_high"]) or "-"}
@@ -116,7 +116,7 @@ def overlap_table(one: Reranking) -> pd.DataFrame:
 
 def overlap_legend(one: Reranking) -> str:
     """Explain the columns of `overlap_table`."""
-    return one.before.space.worded(
+    return one.baseline.space.worded(
         "overlap: share of the K % best cells of one run that are among the K % best of a run of "
         "the other recipe; seed overlap: between seeds of one recipe. weighted tau: of means over "
         "seeds, with the largest weights for the best cells."
@@ -128,38 +128,38 @@ def regret_sentence(one: Reranking) -> str:
     row = one.by_k.iloc[0]
     if not math.isfinite(row["regret"]):
         return ""
-    measure = one.before.measure
+    measure = one.baseline.measure
     unit = "points" if measure.is_percent else measure.unit
     digits = 2 if row["regret"] >= _SMALL else 4
     lost = f"{number(row['regret'], digits)} {unit}".strip()
     said = (
-        f"Regret of the transfer: the best cell of a run of {one.before.name} loses {lost} under "
-        f"{one.after.name}"
+        f"Regret of the transfer: the best cell of a run of {one.baseline.name} loses {lost} under "
+        f"{one.other.name}"
     )
     if interval := span(row["regret_low"], row["regret_high"], digits):
         said += f" (95 % CI {interval})"
     if math.isfinite(row["seed_regret"]):
         lost = str(number(row["seed_regret"], digits))
-        said += f"; the best cell of another seed of {one.after.name} loses {lost}"
+        said += f"; the best cell of another seed of {one.other.name} loses {lost}"
         if interval := span(row["seed_regret_low"], row["seed_regret_high"], digits):
             said += f" ({interval})"
-    return one.before.space.worded(f"{said}.")
+    return one.baseline.space.worded(f"{said}.")
 
 
 def summary(rerankings: Sequence[Reranking]) -> str:
     """State which of several rankings differ from their common baseline."""
-    before, n = rerankings[0].before.name, len(rerankings)
-    different = [one.after.name for one in rerankings if one.p_judged <= LEVEL]
-    unknown = [one.after.name for one in rerankings if math.isnan(one.p_judged)]
+    baseline, n = rerankings[0].baseline.name, len(rerankings)
+    different = [one.other.name for one in rerankings if one.p_judged <= LEVEL]
+    unknown = [one.other.name for one in rerankings if math.isnan(one.p_judged)]
     equal = sum(one.p_judged > LEVEL for one in rerankings)
     said = []
     if different:
         said.append(
-            f"{len(different)} of {n} rankings differ from that of {before} by more than seeds "
+            f"{len(different)} of {n} rankings differ from that of {baseline} by more than seeds "
             f"explain (p <= {LEVEL:g}): {', '.join(different)}."
         )
     if equal:
-        said.append(f"In {equal} of {n} comparisons with {before} no difference was detected.")
+        said.append(f"In {equal} of {n} comparisons with {baseline} no difference was detected.")
     if unknown:
         said.append(f"No p-value could be computed for {', '.join(unknown)}.")
     return " ".join(said)
@@ -178,7 +178,7 @@ def legend(rerankings: Sequence[Reranking]) -> str:
     if few := sorted(set.intersection(*lacking), reverse=True):
         listed = ", ".join(f"{percent:g}" for percent in few)
         said += f" No tau at K = {listed}: fewer than {MIN_CELLS} cells, or all tied."
-    return one.before.space.worded(said)
+    return one.baseline.space.worded(said)
 
 
 def with_notes(said: str, notes: Sequence[str]) -> str:
@@ -195,8 +195,10 @@ def as_html(said: str, table: str) -> str:
 def caption_of(rerankings: Sequence[Reranking]) -> str:
     """Return the LaTeX caption of a table of comparisons: the tables and the method."""
     one = rerankings[0]
-    compared = one.after.name if len(rerankings) == 1 else f"{len(rerankings)} recipes"
-    plain = f"Rankings of cells under {compared}, compared with {one.before.name}: {one.measured}. "
+    compared = one.other.name if len(rerankings) == 1 else f"{len(rerankings)} recipes"
+    plain = (
+        f"Rankings of cells under {compared}, compared with {one.baseline.name}: {one.measured}. "
+    )
     adjusted = ", adjusted for all $K$"
     if one.comparisons > 1:
         adjusted += f" and for {one.comparisons} comparisons (Holm)"

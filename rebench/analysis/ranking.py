@@ -90,8 +90,8 @@ class TauSamples(NamedTuple):
 
 
 def between_seeds(
-    before: Floats,
-    after: Floats,
+    baseline: Floats,
+    other: Floats,
     sample: Ints,
     top_percent: Sequence[float],
     *,
@@ -104,8 +104,8 @@ def between_seeds(
     Below K = 100, the values are means over the choosers.
 
     Args:
-        before: [cells, seeds] accuracies; NaN where a cell has fewer runs.
-        after: [cells, seeds] accuracies of the same cells. If one table has a single seed, seed tau
+        baseline: [cells, seeds] accuracies; NaN where a cell has fewer runs.
+        other: [cells, seeds] accuracies of the same cells. If one table has a single seed, seed tau
             is that of the other table.
         sample: [samples, cells] rows of both tables.
         top_percent: the values of K.
@@ -115,9 +115,9 @@ def between_seeds(
         chosen_draws: number of samples, after the first, in which the choosers select. The values
             of further samples are NaN.
     """
-    given = seeds or (range(before.shape[1]), range(after.shape[1]))
-    names = [np.broadcast_to(own, x.shape) for own, x in zip(given, (before, after), strict=True)]
-    tables = ((before, names[0]), (after, names[1]))
+    given = seeds or (range(baseline.shape[1]), range(other.shape[1]))
+    names = [np.broadcast_to(own, x.shape) for own, x in zip(given, (baseline, other), strict=True)]
+    tables = ((baseline, names[0]), (other, names[1]))
     return _averaged(tables, sample, top_percent, choosers, chosen_draws)
 
 
@@ -366,7 +366,7 @@ def seed_agreement(
             frames.append(seed_agreement(paired, [100.0], draws=draws, rng=rng))
         return pd.concat(frames).set_index("top_percent").loc[list(top_percent)].reset_index()
     sample = resampled(own.classes, affordable(draws, len(own)), rng)
-    tables = [own.before.side_by_side]
+    tables = [own.baseline.side_by_side]
     few = _affordable_chosen(draws, len(own), top_percent)
     agreed = _averaged(tables, sample, top_percent, paired.choosers, few)
     classes = int(own.classes.max()) + 1
@@ -403,7 +403,7 @@ def of_means(paired: Paired, top_percent: Sequence[float] = TOP_PERCENT) -> pd.D
         One row per K: `top_percent`, `means_tau`, `spearman` and `weighted_tau` (of scipy; the
         best cells have the largest weights).
     """
-    tables = (paired.before.means, paired.after.means)
+    tables = (paired.baseline.means, paired.other.means)
     rows = []
     for percent in top_percent:
         row: dict[str, float]
@@ -441,7 +441,7 @@ def seed_jackknife(paired: Paired, top_percent: Sequence[float] = TOP_PERCENT) -
         and `p_value` are NaN if a table has fewer than three seeds.
     """
     whole = paired.whole
-    first, second = whole.before, whole.after
+    first, second = whole.baseline, whole.other
     cells = np.arange(len(whole))[None]
     names = (first.seeds, second.seeds)
     value = between_seeds(
@@ -495,7 +495,7 @@ def _jackknife_variance(
     whole: Paired, cells: Ints, top_percent: Sequence[float], chooser: Chooser | None
 ) -> Floats:
     """Return the variance [K] of the drop of complete tables by a jackknife over seeds."""
-    tables = (whole.before, whole.after)
+    tables = (whole.baseline, whole.other)
     columns, taus = [], []
     for a, b in ((0, 1), (0, 0), (1, 1)):
         first, second = tables[a].runs, tables[b].runs

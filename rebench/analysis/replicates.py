@@ -45,10 +45,10 @@ def with_replicates(paired: Paired, rng: Rng = None) -> tuple[Paired, list[str]]
         The pair of the cells that have an equal cell, and notes. If both tables have seeds, or
         there are too few equal cells, the pair is returned unchanged.
     """
-    single = [own for own in (paired.before, paired.after) if not own.has_seeds]
+    single = [own for own in (paired.baseline, paired.other) if not own.has_seeds]
     if not single:
         return paired, []
-    equal = EqualCells.of_networks(paired.before.cells, paired.classes, paired.before.space)
+    equal = EqualCells.of_networks(paired.baseline.cells, paired.classes, paired.baseline.space)
     if equal.n_classes < FEWEST_CLASSES:
         if len(single) == 2:
             return paired, ["seed tau is not known: both tables have one seed per cell"]
@@ -58,10 +58,10 @@ def with_replicates(paired: Paired, rng: Rng = None) -> tuple[Paired, list[str]]
         ]
     cells = paired.take(equal.rows)
     partner = partners(equal.classes, rng)
-    seed = min(*paired.before.seeds, *paired.after.seeds) - 1
-    before, after = (
+    seed = min(*paired.baseline.seeds, *paired.other.seeds) - 1
+    baseline, other = (
         own if own.has_seeds else _doubled(own, partner, seed)
-        for own in (cells.before, cells.after)
+        for own in (cells.baseline, cells.other)
     )
     notes = [
         f"{own.name}: one {own.value} of each cell, so seed tau is measured between cells that are "
@@ -75,14 +75,14 @@ def with_replicates(paired: Paired, rng: Rng = None) -> tuple[Paired, list[str]]
         "over all cells, by 0.012 to 0.015 in the best half. The interval of `drop` and the "
         "p-values (bootstrap over classes) allow for it"
     )
-    return replace(cells, before=before, after=after), [*notes, shared]
+    return replace(cells, baseline=baseline, other=other), [*notes, shared]
 
 
 def has_replicates(paired: Paired) -> bool:
     """Return whether `with_replicates` gives second runs to a table of the pair."""
-    if paired.before.has_seeds and paired.after.has_seeds:
+    if paired.baseline.has_seeds and paired.other.has_seeds:
         return False
-    equal = EqualCells.of_networks(paired.before.cells, paired.classes, paired.before.space)
+    equal = EqualCells.of_networks(paired.baseline.cells, paired.classes, paired.baseline.space)
     return equal.n_classes >= FEWEST_CLASSES
 
 
@@ -90,7 +90,7 @@ def assumed_equal(paired: Paired) -> list[tuple[str, str]]:
     """Return names of tables with assumed noise, each with the table that gives the noise."""
     if has_replicates(paired):
         return []
-    pairs = ((paired.after, paired.before), (paired.before, paired.after))
+    pairs = ((paired.other, paired.baseline), (paired.baseline, paired.other))
     return [(own.name, other.name) for own, other in pairs if not own.has_seeds]
 
 

@@ -65,14 +65,14 @@ class Reranking(Drawable):
     """Number of comparisons that `p_adjusted` allows for, including this comparison."""
 
     @property
-    def before(self) -> Accuracies:
+    def baseline(self) -> Accuracies:
         """Return the benchmark or the baseline recipe, on the cells that both tables contain."""
-        return self.paired.before
+        return self.paired.baseline
 
     @property
-    def after(self) -> Accuracies:
+    def other(self) -> Accuracies:
         """Return the re-trained table, on the same cells."""
-        return self.paired.after
+        return self.paired.other
 
     @functools.cached_property
     def _with_means(self) -> pd.DataFrame:
@@ -100,7 +100,7 @@ class Reranking(Drawable):
     @property
     def name(self) -> str:
         """Return the names of both tables and of the data set."""
-        compared = f"{self.after.name} against {self.before.name}"
+        compared = f"{self.other.name} against {self.baseline.name}"
         together = "" if self.contrast == "recipe" else f" ({self.contrast})"
         on = f", {self.dataset}" if self.dataset and " against " not in self.dataset else ""
         return f"{compared}{together}{on}"
@@ -110,7 +110,7 @@ class Reranking(Drawable):
         """Return the name of the table that selects the top K %, or "one seed of" and this name."""
         if self.by is not None:
             return self.by
-        return f"one seed of {self.before.name}" if self.by_one_seed else self.before.name
+        return f"one seed of {self.baseline.name}" if self.by_one_seed else self.baseline.name
 
     @property
     def by_one_seed(self) -> bool:
@@ -121,10 +121,10 @@ class Reranking(Drawable):
     @property
     def measured(self) -> str:
         """Return the scope of the comparison: cells, seeds, data set, split and epochs."""
-        tables = (self.after, self.before)
+        tables = (self.other, self.baseline)
         seeds = " against ".join(dict.fromkeys(map(_seeds, tables)))
         epochs = " against ".join(dict.fromkeys(f"{own.epochs}" for own in tables if own.epochs))
-        parts = [f"{len(self.before.cells):,} cells", seeds]
+        parts = [f"{len(self.baseline.cells):,} cells", seeds]
         if self.dataset:
             two = " against " in f"{self.dataset} {self.split}"
             parts.append(f"{self.dataset}{', ' if two else ' '}{self.split}")
@@ -173,14 +173,14 @@ class Reranking(Drawable):
     @functools.cached_property
     def top(self) -> pd.DataFrame:
         """Return the ten best cells before and after: index, means, ranks and difference."""
-        table = pd.DataFrame({"index": self.before.cells})
-        for side, accuracies in (("before", self.before), ("after", self.after)):
+        table = pd.DataFrame({"index": self.baseline.cells})
+        for side, accuracies in (("baseline", self.baseline), ("other", self.other)):
             means = accuracies.centred_means
             table[side] = accuracies.means
             table[f"rank_{side}"] = ranks_of(means, np.sort(means))
-        table["difference"] = table["after"] - table["before"]
-        best = table[(table["rank_before"] <= 10) | (table["rank_after"] <= 10)]
-        return best.sort_values(["rank_after", "rank_before", "index"]).reset_index(drop=True)
+        table["difference"] = table["other"] - table["baseline"]
+        best = table[(table["rank_baseline"] <= 10) | (table["rank_other"] <= 10)]
+        return best.sort_values(["rank_other", "rank_baseline", "index"]).reset_index(drop=True)
 
     def jackknife(self) -> pd.DataFrame:
         """Return `drop` at each K with a 95 % interval and a p-value by a jackknife over seeds.
@@ -222,7 +222,7 @@ class Reranking(Drawable):
     @property
     def sentence(self) -> str:
         """Return the verdict: claim, numbers, interval, p-value, scope, then warnings."""
-        return self.before.space.worded(self._verdict)
+        return self.baseline.space.worded(self._verdict)
 
     @property
     def _verdict(self) -> str:
@@ -231,7 +231,7 @@ class Reranking(Drawable):
         curve = self.by_k.dropna(subset=["tau"])
         largest = curve.nlargest(1, "top_percent").iloc[0]
         if curve["seed_tau"].isna().all():
-            few = self.before.has_seeds or self.after.has_seeds
+            few = self.baseline.has_seeds or self.other.has_seeds
             why = (
                 f"fewer than {FEW_CELLS} cells have two seeds in both tables"
                 if few
@@ -276,10 +276,10 @@ class Reranking(Drawable):
     @property
     def _impossible(self) -> str:
         """Return why the rankings cannot be compared, and what to do; empty if they can."""
-        before, after, n = self.before.name, self.after.name, len(self.before.cells)
+        baseline, other, n = self.baseline.name, self.other.name, len(self.baseline.cells)
         if self.by_k["tau"].isna().all():
             if (most := int(self.by_k["n_cells"].max())) >= MIN_CELLS:
-                return f"all cells are tied in {before} or {after}."
+                return f"all cells are tied in {baseline} or {other}."
             if n >= MIN_CELLS:
                 return (
                     f"only {most} of the {n} cells have enough runs and {MIN_CELLS} are needed. "
@@ -299,7 +299,7 @@ class Reranking(Drawable):
     @property
     def _scope(self) -> str:
         """Return the scope (common facts, then a sentence about each table), and the accuracies."""
-        tables = (self.after, self.before)
+        tables = (self.other, self.baseline)
         on = "" if " against " in self.dataset else self.dataset  # else the names say it
         splits = (self.split.split(" against ") * 2)[:2] if self.dataset else ["", ""]
         facts = [
@@ -307,7 +307,7 @@ class Reranking(Drawable):
             tuple(f"{on} {split}".strip() for split in splits),
             tuple(f"{own.epochs} epochs" if own.epochs else "" for own in tables),
         ]
-        common = [f"{len(self.before.cells):,} cells", *(a for a, b in facts if a == b and a)]
+        common = [f"{len(self.baseline.cells):,} cells", *(a for a, b in facts if a == b and a)]
         said = [", ".join(common)]
         for at, table in enumerate(tables):
             if own := ", ".join(pair[at] for pair in facts if len({*pair}) > 1 and pair[at]):
@@ -319,8 +319,8 @@ class Reranking(Drawable):
     @property
     def _difference(self) -> str:
         """Return the difference of the measure between both tables, with its interval."""
-        row, measure = self.improvement, self.before.measure
-        names = f"of {self.after.name} minus that of {self.before.name}"
+        row, measure = self.improvement, self.baseline.measure
+        names = f"of {self.other.name} minus that of {self.baseline.name}"
         if measure.is_percent:
             value, low, high = (signed(row[name]) for name in ("difference", "low", "high"))
             return (
@@ -368,7 +368,7 @@ def rerank(
         contrast=contrast,
         by=by,
         by_k=curve,
-        notes=tuple(map(paired.before.space.worded, (*paired.notes, *notes))),
+        notes=tuple(map(paired.baseline.space.worded, (*paired.notes, *notes))),
     )
 
 

@@ -95,9 +95,9 @@ def study(
         for own, recipe, contrast in _comparisons(
             list(ours), dataset, split, wanted, notes, published_name, published=theirs is not None
         ):
-            before = theirs if own is None else ours[own]
-            assert before is not None
-            paired = Paired.of(before, ours[recipe])
+            baseline = theirs if own is None else ours[own]
+            assert baseline is not None
+            paired = Paired.of(baseline, ours[recipe])
             rerankings.append(
                 rerank(
                     paired if (third := chooser(dataset)) is None else paired.chosen_by(third),

@@ -16,15 +16,10 @@ __all__ = ["explore"]
 
 
 def explore(
-    table: options.TableName,
-    second: Annotated[
-        str | None, typer.Argument(metavar="TABLE", help="Second table, to compare with the first.")
-    ] = None,
+    table: options.BaselineName,
+    second: options.OtherName = None,
     dataset: options.Dataset = None,
-    against_dataset: Annotated[
-        str | None,
-        typer.Option(help="Data set of the second TABLE, if it differs from that of the first."),
-    ] = None,
+    against_dataset: options.AgainstDataset = None,
     split: options.Split = None,
     epochs: options.Epochs = None,
     draws: options.Draws = 1000,
@@ -38,7 +33,7 @@ def explore(
     With two tables, a point shows the rank or the accuracy of a cell in both. With one table, it
     shows the accuracy and the cost of the cell, or two seeds. The page draws the cell under the
     pointer, with its rank and the interval of the rank. A click compares the runs of cells. A
-    slider marks the K % best cells of the first table, and shows tau, the drop and the overlap.
+    slider marks the K % best cells of BASELINE, and shows tau, the drop and the overlap.
 
     Example: rebench explore mini@fixed mini@topology
     """
@@ -47,7 +42,7 @@ def explore(
     if out.suffix != ".html":
         raise InputError(f"--out must end in .html, got {out.name!r}")
     if second is None and against_dataset is not None:
-        raise InputError("--against-dataset is the data set of a second table: name two tables")
+        raise InputError("--against-dataset is the data set of OTHER: name two tables")
     options.refuse_existing(out, force)
     out.parent.mkdir(parents=True, exist_ok=True)
     keep_freed_memory()

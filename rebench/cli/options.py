@@ -19,13 +19,16 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CELL_HELP",
+    "AgainstDataset",
     "AsJson",
+    "BaselineName",
     "CellName",
     "DataRoot",
     "Dataset",
     "Draws",
     "Epochs",
     "Force",
+    "OtherName",
     "PastRun",
     "Published",
     "Recipe",
@@ -45,8 +48,14 @@ __all__ = [
     "takes",
 ]
 
+TABLE_HELP: Final = (
+    "Name in `rebench table list`, run folder or file; NAME@RECIPE selects a recipe."
+)
 CELL_HELP: Final = "Index (0 to 15624), code (such as 3_34_131) or architecture string of a cell."
 
+AgainstDataset = Annotated[
+    str | None, typer.Option(help="Data set of OTHER, if it differs from that of BASELINE.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 CellName = Annotated[str, typer.Argument(metavar="CELL", help=CELL_HELP)]
 DataRoot = Annotated[
@@ -113,12 +122,11 @@ Split = Annotated[
         "seed is preferred to one with means over seeds only)."
     ),
 ]
-TableName = Annotated[
-    str,
-    typer.Argument(
-        metavar="TABLE",
-        help="Name in `rebench table list`, run folder or file; TABLE@RECIPE selects a recipe.",
-    ),
+TableName = Annotated[str, typer.Argument(metavar="TABLE", help=TABLE_HELP)]
+BaselineName = Annotated[str, typer.Argument(metavar="BASELINE", help=TABLE_HELP)]
+OtherName = Annotated[
+    str | None,
+    typer.Argument(metavar="OTHER", help="Table to compare with BASELINE, in the same forms."),
 ]
 TrialsPerJob = Annotated[
     int | None,
@@ -189,13 +197,20 @@ def renamed_file(path: str, columns: str, lower_is_better: bool) -> Table:
     file = Path(path)
     if file.suffix not in TEXTS or not file.is_file():
         raise InputError(f"--columns names the columns of {' or '.join(TEXTS)} files, got {path}")
-    naming = Naming.parse(columns)
-    given: dict[str, Any] = {ours: list(theirs) for ours, theirs in naming.columns.items()}
-    for ours, theirs in naming.columns.items():
-        if ours != "accuracy":
-            [given[ours]] = theirs
     frame = read_csv(file)
+    given: dict[str, Any] = {}
+    for ours, theirs in Naming.parse(columns).columns.items():
+        if ours == "accuracy":
+            given[ours] = list(theirs)
+        elif ours in _NAMED:
+            [given[ours]] = theirs
+        else:
+            frame = frame.rename(columns=dict.fromkeys(theirs, ours))
     return Table.from_frame(frame, name=file.stem, lower_is_better=lower_is_better, **given)
+
+
+# Columns that are arguments of `Table.from_frame`.
+_NAMED: Final = ("index", "item", "seed", "dataset", "split", "epochs")
 
 
 def takes(**shared: Callable[..., object]) -> Callable[[Callable[..., None]], Callable[..., None]]:

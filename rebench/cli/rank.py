@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
 
@@ -57,10 +57,9 @@ def choices(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Name of a third table that selects the K % best cells. Default: in a comparison "
-            "`A against B`, such as `topology against nb201`, one seed of B selects them and the "
-            "other seeds are measured, averaged over the selecting seeds. With fewer than three "
-            "seeds of B, its measured runs select them.",
+            help="Name of a third table that selects the K % best cells. Default: one seed of the "
+            "baseline selects them and the other seeds are measured, averaged over the selecting "
+            "seeds. With fewer than three seeds of the baseline, its measured runs select them.",
         ),
     ] = None,
     draws: options.Draws = 1000,
@@ -91,16 +90,11 @@ def choices(
 @options.takes(chosen=choices)
 def rank(
     context: typer.Context,
-    table: options.TableName,
-    second: Annotated[
-        str | None, typer.Argument(metavar="TABLE", help="Second table, to compare with the first.")
-    ] = None,
+    table: options.BaselineName,
+    second: options.OtherName = None,
     *,
     chosen: Choices,
-    against_dataset: Annotated[
-        str | None,
-        typer.Option(help="Data set of the second TABLE, if it differs from that of the first."),
-    ] = None,
+    against_dataset: options.AgainstDataset = None,
     across: Annotated[
         Literal["recipes", "datasets"] | None,
         typer.Option(
@@ -121,6 +115,14 @@ def rank(
         typer.Option(
             help="With --across, instead of --figure: save the figure as OUT.pdf, OUT.svg and "
             "OUT.png."
+        ),
+    ] = None,
+    groups: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="With two tables: the column with the group of each cell, such as its family. The "
+            "cells of a group are one observation. Default: equal networks are one observation.",
         ),
     ] = None,
     columns: Annotated[
@@ -154,7 +156,7 @@ def rank(
     With one table, every other recipe is compared with the recipe `nb201`, or with the recipe
     `fixed` if the table has no `nb201`. If --published names published accuracies, every recipe is
     also compared with them. For a table with a single recipe, seed tau is shown, and how many cells
-    cannot be separated from the best. With two tables, the second is compared with the first. With
+    cannot be separated from the best. With two tables, OTHER is compared with BASELINE. With
     --across, all recipes or data sets of a table are compared with each other.
 
     Example: rebench rank mini@fixed mini@topology --top 100,10
@@ -163,8 +165,8 @@ def rank(
     output = "json" if as_json else output
     if figure is not None and figure.suffix not in (".pdf", ".svg", ".png"):
         raise InputError(f"--figure takes FILE.pdf, FILE.svg or FILE.png, got {figure}")
-    if second is None and against_dataset is not None:
-        raise InputError("--against-dataset is the data set of a second table: name two tables")
+    if second is None:
+        _refuse_for_one_table({"--against-dataset": against_dataset, "--groups": groups})
     if across is not None:
         options.refuse_unused(context, "--across", "published")
         _check_across(second, chosen, output)
@@ -180,8 +182,8 @@ def rank(
     notes: Sequence[str] = ()
     if second is not None:
         options.refuse_unused(context, "a comparison of two tables", "published")
-        naming = (columns, lower_is_better)
-        rerankings = [_compared(table, second, naming, against_dataset, chosen)]
+        tables = [_opened(each, columns, lower_is_better) for each in (table, second)]
+        rerankings = [_compared(tables, chosen, against_dataset=against_dataset, groups=groups)]
     else:
         asked = _study(table, chosen)
         rerankings, notes = asked.rerankings, asked.notes
@@ -231,8 +233,8 @@ def _print_rerankings(rerankings: Sequence[Reranking], output: Format) -> None:
 
     if output in ("json", "csv"):
         rows = [
-            {"dataset": reranking.dataset, "recipe": reranking.after.name, **row}
-            | {"against": reranking.before.name, "differs_by": reranking.contrast}
+            {"dataset": reranking.dataset, "recipe": reranking.other.name, **row}
+            | {"against": reranking.baseline.name, "differs_by": reranking.contrast}
             | {"comparisons": reranking.comparisons}
             | {"n_classes": int(reranking.improvement["n_classes"])}
             for reranking in rerankings
@@ -272,7 +274,7 @@ def _print_group(group: Sequence[Reranking]) -> None:
     rows, title, verdict = rank_table(group), first.name, first.sentence
     if more:
         rows = rows.drop(columns="corrected tau", errors="ignore")  # to fit 80 columns
-        title, verdict = f"recipes against {first.before.name}: {first.measured}", summary(group)
+        title, verdict = f"recipes against {first.baseline.name}: {first.measured}", summary(group)
     print_rows(rows, as_json=False, title=title)
     say(legend(group))
     say(f"\n{verdict}\n")
@@ -306,7 +308,7 @@ def _formats(path: Path) -> tuple[Path, Sequence[str]]:
 def _draw_curve(rerankings: Sequence[Reranking], path: Path) -> None:
     """Save the figure of tau over K of the only comparison."""
     if len(rerankings) > 1:
-        names = ", ".join(dict.fromkeys(each.after.name for each in rerankings))
+        names = ", ".join(dict.fromkeys(each.other.name for each in rerankings))
         raise InputError(
             f"--figure draws one comparison, got {len(rerankings)}: choose one with --recipe "
             f"({names}), --dataset and --against"
@@ -321,12 +323,24 @@ def _save(drawing: Drawing, path: Path) -> None:
         say(f"wrote {written}", err=True)
 
 
+def _refuse_for_one_table(given: Mapping[str, object]) -> None:
+    """Refuse options of a comparison of two tables."""
+    for option, value in given.items():
+        if value is not None:
+            raise InputError(f"{option} is for a comparison of two tables: name BASELINE and OTHER")
+
+
+def _opened(name: str, columns: str | None, lower_is_better: bool) -> str | Table:
+    """Return the table of a file with other names of columns, or the name of a table."""
+    return name if columns is None else options.renamed_file(name, columns, lower_is_better)
+
+
 def _compared(
-    first: str,
-    second: str,
-    naming: tuple[str | None, bool],
-    against_dataset: str | None,
+    tables: Sequence[str | Table],
     chosen: Choices,
+    *,
+    against_dataset: str | None,
+    groups: str | None,
 ) -> Reranking:
     from rebench.analysis import compare
 
@@ -335,15 +349,12 @@ def _compared(
             "with two tables, --recipe, --against and several --dataset are not allowed: write"
             " NAME@RECIPE for a recipe of a table"
         )
-    columns, lower_is_better = naming
-    tables: list[str | Table] = [first, second]
-    if columns is not None:
-        tables = [options.renamed_file(each, columns, lower_is_better) for each in (first, second)]
     return compare(
         *tables,
         dataset=next(iter(chosen.datasets), None),
         against_dataset=against_dataset,
         by=chosen.by,
+        groups=groups,
         **of_one_data_set(chosen),
     )
 

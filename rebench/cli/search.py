@@ -33,8 +33,8 @@ _IMAGES: Final = 64
 
 _HEADINGS: Final = {
     "low": "95 % CI",
-    "rank_before": "rank on the first table",
-    "rank_after": "rank on the second table",
+    "rank_baseline": "rank on the baseline",
+    "rank_other": "rank on the other table",
     "profit": "places gained",
     "friedman_p": "p (Friedman)",
     "opposite": "pairs in opposite order",
@@ -217,7 +217,7 @@ def compare_tables(
     tables: Annotated[
         list[str],
         typer.Argument(
-            metavar="TABLE [TABLE]", help="One or two tables; NAME@RECIPE selects a recipe."
+            metavar="BASELINE [OTHER]", help="One or two tables; NAME@RECIPE selects a recipe."
         ),
     ],
     algorithm: Annotated[
@@ -259,7 +259,7 @@ def compare_tables(
     training times only if both have them. The cells that they find are judged by test accuracy, or
     by validation accuracy if a table has no other.
 
-    Tables of the single seeds of the first table are searched, too: the seed baseline shows how
+    Tables of the single seeds of BASELINE are searched, too: the seed baseline shows how
     much other seeds change the order. Without known seeds, equal cells exchange their accuracies.
 
     Example: rebench search compare mini@fixed mini@topology --repeats 100

@@ -66,7 +66,7 @@ def _results(rerankings: Sequence[Reranking]) -> list[Block]:
             continue
         where = f", {group[0].dataset}" if group[0].dataset else ""
         blocks += [
-            Heading(f"Recipes against {group[0].before.name}{where}"),
+            Heading(f"Recipes against {group[0].baseline.name}{where}"),
             Text([summary(group)]),
             TableBlock(rank_table(group)),
             Text([legend(group)]),
@@ -80,15 +80,15 @@ def _callout(reranking: Reranking, label: str = "") -> Callout:
 
 
 def _reranking(reranking: Reranking, figures: Path, number: str) -> list[Block]:
-    before, after = reranking.before.name, reranking.after.name
+    baseline, other = reranking.baseline.name, reranking.other.name
     # The name of a data set may contain characters that are not allowed in files.
     dataset = re.sub(r"[^\w.-]+", "-", reranking.dataset)[:60]
     drawn = {}
     for name, caption in entries(__file__, "captions.toml").items():
         path = figures / f"{number}-{dataset}-{name}"
         draw_comparison(reranking, name).save(path)
-        drawn[name] = Figure(path, caption.format(before=before, after=after))
-    top = reranking.top.rename(columns={"before": before, "after": after})
+        drawn[name] = Figure(path, caption.format(baseline=baseline, other=other))
+    top = reranking.top.rename(columns={"baseline": baseline, "other": other})
     return [
         drawn["reranking"],
         *_curve_blocks(reranking),

@@ -72,7 +72,7 @@ def write_explorer(
         tables = [found.accuracies]
     else:
         found = compare(baseline, other, against_dataset=against_dataset, **chosen)
-        tables = [found.before, found.after]
+        tables = [found.baseline, found.other]
     if dataset is None and " against " not in found.dataset:
         dataset = found.dataset  # else the baseline has a single data set
     costs = np.full(len(tables[0].cells), np.nan)

@@ -26,11 +26,11 @@ _NAMED: Final = 3
 
 def title(study: Study) -> str:
     """Return the compared recipes, the baseline, the data sets and the number of cells."""
-    after = list(dict.fromkeys(reranking.after.name for reranking in study.rerankings))
-    before = list(dict.fromkeys(reranking.before.name for reranking in study.rerankings))
+    other = list(dict.fromkeys(reranking.other.name for reranking in study.rerankings))
+    baseline = list(dict.fromkeys(reranking.baseline.name for reranking in study.rerankings))
     datasets = list(dict.fromkeys(reranking.dataset for reranking in study.rerankings))
-    cells = max(len(reranking.before.cells) for reranking in study.rerankings)
-    compared = f"{_listed(after, 'recipes')} against {_listed(before, 'recipes')}"
+    cells = max(len(reranking.baseline.cells) for reranking in study.rerankings)
+    compared = f"{_listed(other, 'recipes')} against {_listed(baseline, 'recipes')}"
     return f"{compared} on {_listed(datasets, 'data sets')}: {cells:,} cells"
 
 

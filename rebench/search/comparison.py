@@ -310,22 +310,22 @@ class Compared(Drawable):
         return pd.DataFrame(rows)
 
     def profit(self) -> pd.DataFrame:
-        """Return the places that each algorithm gains from the first table to the last, most first.
+        """Return the places that each algorithm gains on the other table, most first.
 
-        Columns: `algorithm`, `rank_before`, `rank_after` (average ranks), `profit` with its 95 %
+        Columns: `algorithm`, `rank_baseline`, `rank_other` (average ranks), `profit` with its 95 %
         interval over repeats (`low`, `high`).
         """
-        before = self.results[0]
-        ranks = before.repeat_ranks
-        ranks_after = self.results[-1].repeat_ranks
+        baseline = self.results[0]
+        ranks = baseline.repeat_ranks
+        other_ranks = self.results[-1].repeat_ranks
         rows = []
-        for place, algorithm in enumerate(before.algorithms):
-            profit, low, high = mean_interval(ranks[:, place] - ranks_after[:, place])
+        for place, algorithm in enumerate(baseline.algorithms):
+            profit, low, high = mean_interval(ranks[:, place] - other_ranks[:, place])
             rows.append(
                 {
                     "algorithm": algorithm,
-                    "rank_before": ranks[:, place].mean(),
-                    "rank_after": ranks_after[:, place].mean(),
+                    "rank_baseline": ranks[:, place].mean(),
+                    "rank_other": other_ranks[:, place].mean(),
                     "profit": profit,
                     "low": low,
                     "high": high,
@@ -348,7 +348,7 @@ class Compared(Drawable):
         return [claim, self._measured()]
 
     def _seed_baseline(self) -> str:
-        """Say how much the order changes with other seeds of the first table."""
+        """Say how much the order changes with other seeds of the baseline."""
         assert self.agreement is not None
         if not self.seed_agreements:
             return (
@@ -367,7 +367,7 @@ class Compared(Drawable):
         if len(self.agreement.swaps) > max(swaps):
             more = "more pairs than"
         return (
-            f"The second table changes {more} another seed does: in the seed baseline "
+            f"The other table changes {more} another seed does: in the seed baseline "
             f"({', '.join(tables)}), {_range(swaps, 'd')} pairs change their order significantly, "
             f"and tau is {_range(known, '.2f')}."
         )

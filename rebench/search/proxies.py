@@ -68,8 +68,8 @@ def rank_correlation(scores: ArrayLike, accuracy: ArrayLike) -> dict[str, float]
         accuracy: accuracies of the same cells, in a form of `rebench.analysis.Paired.of_values`.
     """
     paired = Paired.of_values(_rankable(scores), accuracy)
-    first = paired.before.means
-    second = paired.after.means
+    first = paired.baseline.means
+    second = paired.other.means
     n = len(paired)
     if n < 4:
         raise InputError(f"a rank correlation needs 4 cells or more, got {n}")
@@ -123,7 +123,7 @@ def rate_proxies(
         if isinstance(column, pd.Series):
             known = pd.Series(final, cells)
             column = column[column.index.isin(cells)]
-        values = Paired.of_values(known, _rankable(column)).after.means
+        values = Paired.of_values(known, _rankable(column)).other.means
         best = values == values.max()
         goodness = float(final[best].mean())
         rows.append(

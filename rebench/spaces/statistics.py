@@ -25,13 +25,14 @@ __all__ = ["cell_facts", "space"]
 def space() -> pd.DataFrame:
     """Return one row for each of the 15,625 cells, in index order, with every statistic.
 
-    Columns: `index`, `arch` and `code` name the cell. `n_paths`, `path_depths` (convolutions),
-    `sum_cubed_depths` (of 1 + convolutions), `lr_multiplier` (its power -1/2) and the in-degrees of
-    vertices describe its graph. `network_paths`, `network_sum_cubed_depths` (of convolutions; both
-    are text, because they can exceed 64 bits) and `network_lr_multiplier` describe the network of
-    15 cells. Cells with the same `network_class` are the same trainable network. `functional_class`
-    and `class_size` are the classes that the benchmark published. `params_m` and `mflops` are
-    millions of parameters and of multiply-adds for CIFAR-10; other data sets follow as suffixes.
+    Columns: `index`, `arch` and `code` name the cell. `n_paths`, `path_depths` (a depth is the
+    number of convolutions plus 1), `sum_cubed_depths`, `lr_multiplier` (its power -1/2) and the
+    in-degrees of vertices describe its graph. `network_paths`, `network_sum_cubed_depths` (of
+    convolutions; both are text, because they can exceed 64 bits) and `network_lr_multiplier`
+    describe the network of 15 cells. Cells with the same `network_class` are the same trainable
+    network. `functional_class` and `class_size` are the classes that the benchmark published.
+    `params_m` and `mflops` are millions of parameters and of multiply-adds for CIFAR-10; other
+    data sets follow as suffixes.
     """
     import pandas as pd
 

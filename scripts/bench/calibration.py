@@ -99,10 +99,10 @@ class Scenario:
             both = replace(
                 self, n=10 * self.n, chosen_by="", seeds=(2 * self.seeds[0], self.seeds[1])
             )
-            many, after = both.draw(rng)
-            before, third = np.split(many, 2, axis=1)
-            order = np.argsort((before if self.chosen_by == "benchmark" else third).mean(axis=1))
-            return before[order[-self.n :]], after[order[-self.n :]]
+            many, other = both.draw(rng)
+            baseline, third = np.split(many, 2, axis=1)
+            order = np.argsort((baseline if self.chosen_by == "benchmark" else third).mean(axis=1))
+            return baseline[order[-self.n :]], other[order[-self.n :]]
         groups = -(-self.n // self.alike)
         true, sd = (np.repeat(x, self.alike)[: self.n] for x in _world(self.world, groups, rng))
         if self.noise == "uneven":  # cells of equal accuracy have different noise
@@ -295,7 +295,7 @@ def shares(scenario: Scenario, repeats: int, key: Sequence[int], draws: int) -> 
 
 
 def _pair(scenario: Scenario, rng: np.random.Generator) -> Paired:
-    before, after = (
+    baseline, other = (
         Accuracies(
             name=side,
             cells=np.arange(len(runs)),
@@ -303,9 +303,9 @@ def _pair(scenario: Scenario, rng: np.random.Generator) -> Paired:
             runs=runs,
             diverged=runs == 10.0 if scenario.diverged else None,
         )
-        for side, runs in zip(("before", "after"), scenario.draw(rng), strict=True)
+        for side, runs in zip(("baseline", "other"), scenario.draw(rng), strict=True)
     )
-    return Paired(before=before, after=after, classes=scenario.classes)
+    return Paired(baseline=baseline, other=other, classes=scenario.classes)
 
 
 def drop_covered(n: int, seeds: int, by_feature: float, tables: int) -> dict[str, object]:

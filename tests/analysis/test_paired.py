@@ -83,7 +83,7 @@ def test_pairs_are_the_common_cells_and_the_rest_is_named():
     rows = [(2, 777, 81.0), (4, 777, 92.0), *((cell, 777, 50.0) for cell in range(10, 17))]
     after = _read(_table(rows, recipe="topology", epochs=12))
     paired = Paired.of(before, after)
-    before, after, notes = paired.before, paired.after, paired.notes
+    before, after, notes = paired.baseline, paired.other, paired.notes
     assert before.cells.tolist() == after.cells.tolist() == [2, 4]
     assert before.runs[:, 0].tolist() == [80.0, 90.0]
     assert after.runs[:, 0].tolist() == [81.0, 92.0]
@@ -117,7 +117,7 @@ def test_runs_that_diverged_are_marked_where_they_stand():
     found = _read(_table(ROWS, status=status))
     assert found.diverged.tolist() == [[False, False], [False, True]]
     assert found.runs[1, 1] == 91.0
-    assert Paired.of(found, found).before.diverged.tolist() == found.diverged.tolist()
+    assert Paired.of(found, found).baseline.diverged.tolist() == found.diverged.tolist()
     assert _read(_table(ROWS)).diverged is None
 
 
@@ -127,12 +127,12 @@ def test_the_whole_of_a_pair_has_no_gap():
     rows = [*ROWS, (6, 777, 60.0), (6, 888, 61.0), (8, 777, 50.0), *few]
     paired = Paired.of(_read(_table(rows)), _read(_table(ROWS + rows[4:7], recipe="topology")))
     whole = paired.whole
-    assert whole.before.cells.tolist() == [2, 4, 6]
-    assert whole.before.seeds == whole.after.seeds == (777, 888)
-    assert np.isfinite([whole.before.runs, whole.after.runs]).all()
+    assert whole.baseline.cells.tolist() == [2, 4, 6]
+    assert whole.baseline.seeds == whole.other.seeds == (777, 888)
+    assert np.isfinite([whole.baseline.runs, whole.other.runs]).all()
     apart = _read(_table([(1, 1, 10.0), (2, 2, 20.0), (3, 3, 30.0)]))
     means = Paired.of(apart, apart).whole
-    assert means.before.runs.tolist() == [[10.0], [20.0], [30.0]]
+    assert means.baseline.runs.tolist() == [[10.0], [20.0], [30.0]]
 
 
 CELLS = np.arange(0, 1200, 20)
@@ -188,9 +188,9 @@ def test_labels_on_one_side_alone_are_refused():
 
 def test_plain_arrays_go_by_position_and_must_be_equally_long():
     paired = Paired.of_values([1.0, 2.0], [[3.0, 4.0], [5.0, np.inf]])
-    assert paired.before.runs.tolist() == [[1.0], [2.0]]
-    assert paired.after.means.tolist() == [3.5, 5.0]
-    assert (paired.before.seeds, paired.after.seeds) == ((0,), (0, 1))
+    assert paired.baseline.runs.tolist() == [[1.0], [2.0]]
+    assert paired.other.means.tolist() == [3.5, 5.0]
+    assert (paired.baseline.seeds, paired.other.seeds) == ((0,), (0, 1))
     with pytest.raises(InputError, match="2 and 3 cells: arrays are matched by position"):
         Paired.of_values([1.0, 2.0], [1.0, 2.0, 3.0])
 
@@ -202,7 +202,7 @@ def test_cells_that_the_third_table_lacks_are_left_out_and_named():
         for name, own in (("one", cells), ("other", cells), ("third", np.delete(cells, [3, 11])))
     )
     found = Paired.of(before, after).chosen_by(third)
-    assert found.before.cells.tolist() == found.after.cells.tolist() == third.cells.tolist()
+    assert found.baseline.cells.tolist() == found.other.cells.tolist() == third.cells.tolist()
     assert found.third.tolist() == third.means.tolist()
     assert found.notes[-2:] == (
         "the top K % are chosen by third",
@@ -233,8 +233,8 @@ def test_further_column_of_runs_needs_more_than_a_tenth_of_the_cells(with_three,
 def test_where_no_cell_has_two_runs_in_both_tables_their_means_are_compared():
     lacking = np.array([[1.0, 3.0], [2.0, 4.0], [5.0, np.nan], [6.0, np.nan]])
     found = Paired.of_values(lacking, lacking[[2, 3, 0, 1]]).repeated
-    assert found.before.runs.tolist() == [[2.0], [3.0], [5.0], [6.0]]
-    assert found.after.runs.tolist() == [[5.0], [6.0], [2.0], [3.0]]
+    assert found.baseline.runs.tolist() == [[2.0], [3.0], [5.0], [6.0]]
+    assert found.other.runs.tolist() == [[5.0], [6.0], [2.0], [3.0]]
 
 
 @pytest.mark.parametrize(("with_two", "kept"), [(5, 5), (4, 10)])

@@ -58,7 +58,7 @@ def test_several_comparisons_have_a_row_for_each_recipe_and_three_k():
 def test_comparisons_are_grouped_by_data_set_and_baseline():
     two = pd.concat([run_table(20), run_table(20, "digits", ("nb201", "mup"))])
     groups = alike(study(two, Choices(draws=20)).rerankings)
-    assert [[one.after.name for one in group] for group in groups] == [
+    assert [[one.other.name for one in group] for group in groups] == [
         ["fixed(lr=0.3)", "topology"], ["mup"]
     ]  # fmt: skip
 
@@ -127,7 +127,7 @@ def test_caption_states_the_method_and_what_was_measured():
 
 def test_control_characters_of_names_are_shown():
     one = reranking()
-    paired = replace(one.paired, after=replace(one.after, name="a\x1b[1m\nb"))
+    paired = replace(one.paired, other=replace(one.other, name="a\x1b[1m\nb"))
     odd = replace(one, paired=paired)
     assert rank_table([odd, odd])["recipe"].unique().tolist() == ["a\\x1b[1m\\nb"]
     assert r"under a\textbackslash{}x1b[1m\textbackslash{}nb," in caption_of([odd])

@@ -118,7 +118,7 @@ def test_the_partner_in_both_tables_is_one_cell_whose_seed_meets_no_equal_seed()
     equal = EqualCells.among(CELLS)
     own = after.runs[equal.rows, 0]
     partner = partners(equal.classes, 3)
-    for table in (paired.before, paired.after):
+    for table in (paired.baseline, paired.other):
         np.testing.assert_array_equal(table.runs, np.column_stack([own, own[partner]]))
         assert table.seeds == (9, 8)
 

@@ -168,7 +168,7 @@ def test_top_holds_the_ten_best_of_each_table():
     best_after = np.argsort(-after.runs.mean(axis=1))[:10]
     assert set(top["index"]) == set(best_before) | set(best_after)
     assert top["index"].iloc[0] == best_after[0]
-    assert top.set_index("index").loc[best_before[0], "rank_before"] == 1
+    assert top.set_index("index").loc[best_before[0], "rank_baseline"] == 1
 
 
 def test_a_cell_without_a_bad_seed_is_not_ranked_better_by_it():
@@ -178,7 +178,7 @@ def test_a_cell_without_a_bad_seed_is_not_ranked_better_by_it():
     runs = np.stack([true, true - 5], axis=1)
     runs[0, 1] = np.nan
     top = _rerank((replace(before, runs=runs), after)).top.set_index("index")
-    ranks = {cell: rank for cell, rank in top["rank_before"].items() if rank <= 10}
+    ranks = {cell: rank for cell, rank in top["rank_baseline"].items() if rank <= 10}
     assert ranks == {19 - place: place + 1 for place in range(10)}
 
 

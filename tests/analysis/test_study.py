@@ -44,7 +44,7 @@ def whole(folder) -> Study:
 
 def _compared(found: Study) -> list[tuple[str, str, str, str]]:
     return [
-        (one.dataset, one.after.name, one.before.name, one.contrast) for one in found.rerankings
+        (one.dataset, one.other.name, one.baseline.name, one.contrast) for one in found.rerankings
     ]
 
 
@@ -90,7 +90,7 @@ def test_against_takes_one_side_alone(folder):
     chosen = Choices(published=folder / "published.parquet", datasets=["cifar10"], draws=20)
     for against, expected in (("benchmark", {"benchmark"}), ("topology", {"topology"})):
         found = studied(folder, Choices(**_fields(chosen) | {"against": against}))
-        assert {one.before.name for one in found.rerankings} == expected
+        assert {one.baseline.name for one in found.rerankings} == expected
 
 
 def test_draws_seed_and_levels_have_the_same_defaults_everywhere():
@@ -141,15 +141,15 @@ def test_diverged_runs_count_with_what_they_ended_with_and_are_named(tmp_path):
     named = ", ".join(str(cell) for cell in sorted(cells))
     expected = "topology: 2 runs that diverged and count with the accuracy they ended with"
     assert f"{expected}: cells {named}" in one.notes
-    at = one.before.cells.tolist().index(cells[0])
-    assert one.after.runs[at, 0] == 10.0
+    at = one.baseline.cells.tolist().index(cells[0])
+    assert one.other.runs[at, 0] == 10.0
 
 
 def test_fixed_at_the_benchmarks_rate_is_the_runs_own_nb201(tmp_path):
     rows = run_table(recipes=("fixed", "fixed(lr=0.2)", "fixed(lr=0.4)"))
     rows.to_parquet(tmp_path / "rates.parquet")
     found = studied(tmp_path / "rates.parquet", Choices(draws=20))
-    assert [(one.before.name, one.after.name) for one in found.rerankings] == [
+    assert [(one.baseline.name, one.other.name) for one in found.rerankings] == [
         ("fixed", "fixed(lr=0.2)"),
         ("fixed", "fixed(lr=0.4)"),
     ]
@@ -159,7 +159,7 @@ def test_recipe_without_a_training_of_these_epochs_is_left_out_and_refused_by_na
     rows = run_table(recipes=("nb201", "topology", "mup"))
     rows.loc[rows["recipe"] == "mup", "epochs"] = 12
     found = study(rows, Choices(draws=0, epochs=200))
-    assert [one.after.name for one in found.rerankings] == ["topology"]
+    assert [one.other.name for one in found.rerankings] == ["topology"]
     assert "mup on cifar10 was not trained for 200 epochs: left out" in found.notes
     for chosen in ({"recipes": ["mup"]}, {"against": "mup"}):
         with pytest.raises(UnknownNameError, match=r"unknown recipe 'mup'; valid: .*nb201"):
@@ -196,7 +196,7 @@ def test_published_runs_of_the_same_epochs_are_compared_or_else_the_longest(
     run_table(recipes=("nb201",)).assign(epochs=trained).to_parquet(tmp_path / "run.parquet")
     chosen = Choices(published=tmp_path / "published.parquet", draws=0)
     [one] = studied(tmp_path / "run.parquet", chosen).rerankings
-    assert (one.before.epochs, one.after.epochs) == (compared, trained)
+    assert (one.baseline.epochs, one.other.epochs) == (compared, trained)
 
 
 def test_a_table_with_one_recipe_alone_is_told_of_the_second_ranking_it_needs(tmp_path):

@@ -15,7 +15,7 @@ def test_show_draws_the_cell_and_its_numbers(capsys):
     assert main(["cells", "show", "11"]) == 0
     shown = capsys.readouterr().out
     assert "1  0 ──nor_conv_3x3──>" in shown
-    assert "path depths               1;1;2" in shown
+    assert "path depths               2;2;3" in shown
     assert "113.951" in shown
 
 
@@ -40,7 +40,7 @@ def test_export_writes_every_cell(tmp_path, suffix):
     assert len(table) == SPACE_SIZE
     row = table.loc[11]
     assert row["arch"] == str(Cell.from_index(11))
-    assert (row["path_depths"], row["sum_cubed_depths"]) == ("1;1;2", 43)
+    assert (row["path_depths"], row["sum_cubed_depths"]) == ("2;2;3", 43)
     assert (row["in_degree_source"], row["in_degree_target_live"]) == ("1;1;2;2;1", "1;2;2")
     assert (row["mflops"], row["params_m_imagenet16_120"]) == (113.95137, 0.809576)
     assert table["network_sum_cubed_depths"].map(int).max() == 172_314_087_915_520

@@ -107,7 +107,7 @@ def test_two_tables_are_printed_row_by_row_with_the_verdict(table: str, monkeypa
     for row, overlap, weighted in zip(rows, frame["overlap"], frame["weighted_tau"], strict=False):
         assert row.split()[1] == f"{overlap:.2f}"
         assert row.split()[-1] == f"{weighted:.2f}"
-    assert f"loses {frame['regret'].iloc[0]:.2f} points under {found.after.name}" in legend
+    assert f"loses {frame['regret'].iloc[0]:.2f} points under {found.other.name}" in legend
     shown = pd.DataFrame(json_of("rank", *both, "--draws", "20", "--top", "100,50,10"))
     names = ["top_percent", "tau", "seed_tau", "drop", "p_value", "overlap", "seed_regret"]
     expected = found.frame()[names].round(4)

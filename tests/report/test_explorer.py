@@ -37,7 +37,7 @@ def data_of(path):
 def test_points_are_the_means_and_ranks_of_both_tables(page):
     data = data_of(page)
     found = compare(BASELINE, OTHER, draws=0)
-    for side, own in zip(data["sides"], (found.before, found.after), strict=True):
+    for side, own in zip(data["sides"], (found.baseline, found.other), strict=True):
         ranks = rank_intervals(own)
         for item, cell in enumerate(map(int, data["items"])):
             for name in ("rank", "rank_low", "rank_high"):

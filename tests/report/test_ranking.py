@@ -35,16 +35,16 @@ def test_reranking_saves_accuracies_tau_noise_and_gaps(found, tmp_path):
     assert [path.name for path in written] == ["figure4.svg", "figure4.csv"]
     data = _data(tmp_path / "figure4")
     assert list(pd.read_csv(tmp_path / "figure4.csv"))[:4] == ["dataset", "series", "x", "y"]
-    assert data["accuracy"]["index"].tolist() == found.before.cells.tolist()
-    np.testing.assert_allclose(data["accuracy"]["x"], found.before.means)
-    np.testing.assert_allclose(data["accuracy"]["y"], found.after.means)
+    assert data["accuracy"]["index"].tolist() == found.baseline.cells.tolist()
+    np.testing.assert_allclose(data["accuracy"]["x"], found.baseline.means)
+    np.testing.assert_allclose(data["accuracy"]["y"], found.other.means)
     curve = found.frame().dropna(subset=["tau"])
     for series, source in (("tau", "tau"), ("seed tau", "seed_tau")):
         np.testing.assert_allclose(data[series]["x"], curve["top_percent"])
         for column, name in (("y", source), ("low", f"{source}_low"), ("high", f"{source}_high")):
             np.testing.assert_allclose(data[series][column], curve[name])
     assert set(pd.read_csv(tmp_path / "figure4.csv")["dataset"]) == {"cifar10"}
-    for table in (found.before, found.after):
+    for table in (found.baseline, found.other):
         drawn = data[f"gaps, {table.name}"]
         edges = np.append(drawn["x"], drawn["x"].iloc[-1] + drawn["x"].iloc[1])
         pairs = [abs(a - b) for a, b in itertools.combinations(table.means, 2)]
@@ -64,7 +64,7 @@ def test_histogram_of_differences_has_a_bin_for_eight_cells(n, bins):
     found = reranking(n)
     figure = draw_head_to_head(found)
     drawn, ends, _ = figure.axes[1].patches[0].get_data()
-    counts, edges = np.histogram(found.after.means - found.before.means, bins)
+    counts, edges = np.histogram(found.other.means - found.baseline.means, bins)
     assert drawn.tolist() == counts.tolist()
     np.testing.assert_allclose(ends, edges)
     saved = figure.data[figure.data["series"] == "difference"]
@@ -84,7 +84,7 @@ def test_histogram_of_differences_has_a_bin_for_eight_cells(n, bins):
 def test_cells_are_shown_but_for_the_worst_two_percent_of_many(n, share):
     """The worst 2 % are not shown if both tables together have at least 100 values."""
     found = reranking(n)
-    both = np.concatenate([found.before.means, found.after.means])
+    both = np.concatenate([found.baseline.means, found.other.means])
     low, high = np.quantile(both, share), both.max()
     room = max(0.04 * (high - low), 0.05)
     axes = draw_reranking(found).axes[0]
@@ -92,7 +92,7 @@ def test_cells_are_shown_but_for_the_worst_two_percent_of_many(n, share):
     assert axes.get_xlim() == expected
     assert axes.get_ylim() == expected
     assert axes.lines[1].get_xydata().ravel() == pytest.approx([low - room] * 2 + [high + room] * 2)
-    pairs = zip(found.before.means, found.after.means, strict=True)
+    pairs = zip(found.baseline.means, found.other.means, strict=True)
     outside = sum(min(pair) < low - room for pair in pairs)
     said = [f"not shown: {outside} lower"] if outside else []
     assert [text.get_text() for text in axes.texts if text.get_text() != "a"] == said
@@ -114,10 +114,10 @@ def test_gaps_of_cells_are_counted_up_to_that_of_good_and_weak_ones(n, bins):
     axes = draw_reranking(found).axes[1]
     longest = max(
         np.subtract(*np.quantile(means, [0.98, 0.1]))
-        for means in (found.before.means, found.after.means)
+        for means in (found.baseline.means, found.other.means)
     )
     for patch, table, line in zip(
-        axes.patches, (found.before, found.after), ("--", "-"), strict=True
+        axes.patches, (found.baseline, found.other), ("--", "-"), strict=True
     ):
         np.testing.assert_allclose(patch.get_data().edges, np.linspace(0, longest, bins + 1))
         assert patch.get_linestyle() == line

@@ -62,7 +62,7 @@ class _Links(HTMLParser):
 def test_page_says_what_was_found(written, found):
     page = written.html.read_text()
     [one] = found.rerankings
-    assert one.before.name == "benchmark"
+    assert one.baseline.name == "benchmark"
     assert f"<td>{one.frame()['tau'].iloc[0]:.2f}</td>" in page.replace(" class=n", "")
     assert "The rankings differ by more than seeds explain." in page
     assert "fewer than 10 cells" in page
@@ -148,7 +148,7 @@ def test_link_in_the_place_of_the_folder_of_figures_is_refused(found, tmp_path):
 
 def test_without_a_published_table_the_runs_own_nb201_stands_in(folder):
     found = studied(folder, Choices(draws=20))
-    assert [one.before.name for one in found.rerankings] == ["nb201"]
+    assert [one.baseline.name for one in found.rerankings] == ["nb201"]
     [note] = found.notes
     assert note.startswith(
         "cifar10: the recipes are compared with the recipe nb201 of the table, b"
@@ -177,7 +177,7 @@ def test_two_plain_tables_are_enough(folder, tmp_path):
     mine = tmp_path / "mine.csv"
     run_table(recipes=("x",)).drop(columns=["recipe", "trial_id", "status"]).to_csv(mine)
     [one] = studied(mine, Choices(published=folder / "published.parquet", draws=20)).rerankings
-    assert one.after.name == "mine"
+    assert one.other.name == "mine"
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ def test_two_tables_by_name_are_searched_alike_and_held_against_each_other():
         f"Kendall's tau between the two orders is {found.tau:.2f} (95 % CI {low:.2f} to {high:.2f})"
     )
     assert baseline.startswith(
-        "The second table changes no more pairs than another seed does: in the seed baseline "
+        "The other table changes no more pairs than another seed does: in the seed baseline "
         "(mini@fixed seed 777, mini@fixed seed 888, mini@fixed seed 999), 0 pairs change their "
     )
     assert measured == (

@@ -147,9 +147,9 @@ def test_places_that_algorithms_win():
     # 3.1824.
     margin = 0.5 * 3.1824
     expected = [
-        {"algorithm": "b", "rank_before": 1.75, "rank_after": 1.25, "profit": 0.5,
+        {"algorithm": "b", "rank_baseline": 1.75, "rank_other": 1.25, "profit": 0.5,
          "low": 0.5 - margin, "high": 0.5 + margin},
-        {"algorithm": "a", "rank_before": 1.25, "rank_after": 1.75, "profit": -0.5,
+        {"algorithm": "a", "rank_baseline": 1.25, "rank_other": 1.75, "profit": -0.5,
          "low": -0.5 - margin, "high": -0.5 + margin},
     ]  # fmt: skip
     for place, row in enumerate(expected):
@@ -193,12 +193,12 @@ def test_verdict_names_the_pairs_that_swap(answers: dict[str, int], changed: str
         f"{'s' if 'pairs' in changed else ''} are in opposite order."
     )
     assert verdict(before, before)[2] == (
-        "The second table changes more pairs than another seed does: in the seed baseline "
+        "The other table changes more pairs than another seed does: in the seed baseline "
         "(smooth), 0 pairs change their order significantly, and tau is 1.00."
     )
     number = len(answers) - 1
     assert verdict(before, turned)[2].startswith(
-        "The second table changes no more pairs than another seed does: in the seed baseline "
+        "The other table changes no more pairs than another seed does: in the seed baseline "
         f"(smooth), 0 to {number} pairs change their order significantly, and tau is -"
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from support import json_of, refusal_of
@@ -74,3 +75,45 @@ def test_direction_and_unit_need_names(tmp_path: Path, option: str):
     path.write_text("index,dataset,split,epochs,seed,accuracy\n1,cifar10,ori-test,200,1,90\n")
     out = str(tmp_path / "out.parquet")
     assert "item=model" in refusal_of("table", "ingest", str(path), option, "--out", out)
+
+
+def _families(folder: Path, *, own: bool) -> list[str]:
+    """Write two files of 24 networks in 8 families; a family changes as a whole if not `own`."""
+    rng = np.random.default_rng(3)
+    true = rng.normal(80, 5, 24)
+    moved = rng.normal(0, 4, 24) if own else np.repeat(rng.normal(0, 4, 8), 3)
+    paths = []
+    for name, means in (("a", true), ("b", true + moved)):
+        rows = []
+        for number, mean in enumerate(means):
+            for seed in (1, 2, 3):
+                score = mean + rng.normal(0, 0.3)
+                rows.append((f"net {number}", f"family {number // 3}", seed, score))
+        path = folder / f"{name}.csv"
+        frame = pd.DataFrame(rows, columns=["model", "kind", "run", "score"])
+        frame.to_csv(path, index=False)
+        paths.append(str(path))
+    return paths
+
+
+def test_networks_of_a_family_are_one_observation(tmp_path: Path):
+    """Where families change as a whole, their interval is wider than that of networks."""
+    columns = ("--columns", "item=model,accuracy=score,seed=run,group=kind", "--top", "100")
+    paths = _families(tmp_path, own=False)
+    widths = []
+    for groups in ((), ("--groups", "group")):
+        (row,) = json_of("rank", *paths, *columns, *groups)
+        widths.append(row["drop_high"] - row["drop_low"])
+    assert widths[1] > 1.2 * widths[0]
+
+
+@pytest.mark.parametrize(
+    ("groups", "problem"),
+    [("family", "of groups (--groups); valid"), ("seed", "is in two groups")],
+)
+def test_groups_must_be_a_column_with_one_group_a_network(tmp_path: Path, groups, problem):
+    columns = ("--columns", "item=model,accuracy=score,seed=run,group=kind")
+    told = refusal_of("rank", *_families(tmp_path, own=True), *columns, "--groups", groups)
+    assert problem in told
+    alone = refusal_of("rank", "mini@fixed", "--groups", "group")
+    assert "name BASELINE and OTHER" in alone

@@ -191,7 +191,7 @@ def test_a_csv_of_means_is_a_published_table(run, tmp_path, capsys):
     assert open_table(path).means("cifar10").tolist() == [85.9, 91.6, 50.0]
     assert read_rows(path)["accuracy"].tolist() == [85.9, 91.6, 50.0]
     rows = studied(run, Choices(published=path, draws=0)).rerankings
-    assert rows[0].before.name == "benchmark"
+    assert rows[0].baseline.name == "benchmark"
 
 
 def test_one_recipe_of_a_run_has_a_name(run):

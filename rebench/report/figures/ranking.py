@@ -80,7 +80,7 @@ def draw_head_to_head(reranking: Reranking) -> Drawing:
     """Draw figure 8: accuracies of the cells under both recipes, and their differences."""
     figure, (left, right) = mosaic("ab", height_in=1.9)
     data = [_scatter(left, reranking)]
-    difference = reranking.after.means - reranking.before.means
+    difference = reranking.other.means - reranking.baseline.means
     counts, edges = np.histogram(difference, bins=min(40, max(8, len(difference) // 8)))
     right.stairs(counts, edges, fill=True, color=COLOURS[0], alpha=0.75)
     row = reranking.improvement
@@ -144,27 +144,27 @@ def draw_tau_matrix(pairs: pd.DataFrame, title: str = "") -> Drawing:
 
 
 def _scatter(axes: Axes, reranking: Reranking) -> pd.DataFrame:
-    before, after = reranking.before.means, reranking.after.means
-    low, high = _sensible_range(np.concatenate([before, after]))
-    many = len(before) > _VECTOR_POINTS
+    baseline, other = reranking.baseline.means, reranking.other.means
+    low, high = _sensible_range(np.concatenate([baseline, other]))
+    many = len(baseline) > _VECTOR_POINTS
     size, alpha = (2, 0.35) if many else (6, 0.7)
     axes.plot(
-        before, after, ".", color=COLOURS[0], markersize=size, alpha=alpha, markeredgewidth=0,
+        baseline, other, ".", color=COLOURS[0], markersize=size, alpha=alpha, markeredgewidth=0,
         rasterized=many,
     )  # fmt: skip
     identity_line(axes, low, high)
     axes.set(xlim=(low, high), ylim=(low, high), aspect="equal")
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
-    if hidden := int(((before < low) | (after < low)).sum()):
+    if hidden := int(((baseline < low) | (other < low)).sum()):
         axes.annotate(
             f"not shown: {hidden} lower", (0.04, 0.96), xycoords="axes fraction", va="top",
             fontsize=6,
         )  # fmt: skip
-    axes.set_xlabel(f"{label(reranking.before.name, _NAME_LETTERS)} (%)")
-    axes.set_ylabel(f"{label(reranking.after.name, _NAME_LETTERS)} (%)")
-    data = _tidy("accuracy", reranking, x=before, y=after)
-    data["index"] = reranking.before.cells
+    axes.set_xlabel(f"{label(reranking.baseline.name, _NAME_LETTERS)} (%)")
+    axes.set_ylabel(f"{label(reranking.other.name, _NAME_LETTERS)} (%)")
+    data = _tidy("accuracy", reranking, x=baseline, y=other)
+    data["index"] = reranking.baseline.cells
     return data
 
 
@@ -186,7 +186,7 @@ def _tau_curve(axes: Axes, reranking: Reranking) -> pd.DataFrame:
     else:
         low, high = curve["tau_low"], curve["tau_high"]
         axes.fill_between(percent, low, high, color=_AFTER["color"], alpha=0.2, linewidth=0)
-        axes.plot(percent, curve["tau"], **_AFTER, label=f"tau of {label(reranking.after.name)}")
+        axes.plot(percent, curve["tau"], **_AFTER, label=f"tau of {label(reranking.other.name)}")
         axes.set_xscale("log")
         axes.xaxis.set_major_locator(FixedLocator(_PERCENTS if percent.min() <= 50 else percent))
         axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
@@ -198,9 +198,9 @@ def _tau_curve(axes: Axes, reranking: Reranking) -> pd.DataFrame:
 
 
 def _gap_histogram(axes: Axes, reranking: Reranking) -> pd.DataFrame:
-    sides = [(table.name, table.means) for table in (reranking.before, reranking.after)]
+    sides = [(table.name, table.means) for table in (reranking.baseline, reranking.other)]
     longest = max(np.quantile(values, 0.98) - np.quantile(values, 0.1) for _, values in sides)
-    n_bins = 30 if len(reranking.before.cells) >= 100 else 12
+    n_bins = 30 if len(reranking.baseline.cells) >= 100 else 12
     edges = np.linspace(0, max(float(longest), 1e-3), n_bins + 1)
     data = []
     for (name, values), series, line in zip(sides, (_BEFORE, _AFTER), ("--", "-"), strict=True):
