@@ -69,8 +69,16 @@ def print_reliability(table: str, chosen: Choices, output: str, figure: Path | N
         print_values([row for each in found for row in _rows(each)], output)
         return True
     for each in found:
-        print_rows(each.frame().dropna(subset=["seed_tau"]), as_json=False, title=each.name)
-        say(f"{each.sentence}\n")
+        say(f"{each.name}. {each.sentence}")
+    for each in found:
+        say(f"\n{each.name}")
+        headings = {
+            "top_percent": "K",
+            "n_cells": each.accuracies.space.items,
+            "seed_tau_low": "95 % CI",
+        }
+        rows = each.frame().dropna(subset=["seed_tau"])
+        print_rows(rows, as_json=False, headings=headings)
     for note in dict.fromkeys(note for each in found for note in each.notes):
         say(note, err=True)
     return True

@@ -120,6 +120,10 @@ function rankText(side, item) {
   return `${rank} (95 %: ${whole(value(side.rank_low, item))} to ${whole(value(side.rank_high, item))})`;
 }
 
+// A value with two decimals if it is a percentage, else with four digits.
+const shown = (number) => (page.measure.percent ? number.toFixed(2) : String(Number(number.toPrecision(4))));
+const withUnit = (number) => `${shown(number)} ${page.measure.unit}`.trim();
+
 // The parts of a picture come from the program; all names are set as texts.
 function picture(item) {
   const box = element("div");
@@ -135,7 +139,7 @@ function facts(list, pairs) {
 function show(item) {
   current = item;
   const pairs = page.sides.flatMap((side, at) => [
-    [side.name, `accuracy ${value(side.mean, item).toFixed(2)} %`, "ab"[at]],
+    [side.name, `${page.measure.name} ${withUnit(value(side.mean, item))}`, "ab"[at]],
     ["", `rank ${rankText(side, item)}`],
   ]);
   const title = element("h2", `${page.word} ${page.items[item]}`);
@@ -173,7 +177,7 @@ function compared(item) {
   title.append(button("remove", item));
   const pairs = page.sides.flatMap((side, at) => [
     [side.name, `rank ${rankText(side, item)}`, "ab"[at]],
-    ...runsOf(side, item).map(([seed, run]) => [seed, run.toFixed(2)]),
+    ...runsOf(side, item).map(([seed, run]) => [seed, shown(run)]),
   ]);
   box.append(title, picture(item), strip(item), facts(element("dl"), pairs));
   return box;
@@ -187,8 +191,11 @@ function strip(item) {
   const dot = (run, at) => `<circle class="${"ab"[at]}" cx="${across(run)}" cy="${10 + 16 * at}" r="5"/>`;
   const dots = page.sides.flatMap((side, at) => runsOf(side, item).map(([, run]) => dot(run, at))).join("");
   const box = element("div");
-  box.innerHTML = `<svg class="strip" viewBox="0 0 250 50" role="img" aria-label="accuracy of each run">${dots}
-    <text x="10" y="46">${low.toFixed(2)}</text><text x="240" y="46" text-anchor="end">${high.toFixed(2)} %</text></svg>`;
+  box.innerHTML = `<svg class="strip" viewBox="0 0 250 50" role="img">${dots}
+    <text x="10" y="46">${shown(low)}</text><text x="240" y="46" text-anchor="end"></text></svg>`;
+  // The name and the unit of the measure are texts from a table, so they are set as texts.
+  box.firstChild.setAttribute("aria-label", `${page.measure.name} of each run`);
+  box.querySelectorAll("text")[1].textContent = withUnit(high);
   return box;
 }
 
@@ -205,7 +212,7 @@ function row(item) {
   name.append(button(page.items[item], item));
   made.append(name);
   for (const side of page.sides) {
-    made.append(element("td", value(side.mean, item).toFixed(2), "n"), element("td", rankText(side, item), "n"));
+    made.append(element("td", shown(value(side.mean, item)), "n"), element("td", rankText(side, item), "n"));
   }
   return made;
 }

@@ -104,7 +104,7 @@ def _page(tables: Sequence[Accuracies], costs: NDArray[np.float64]) -> dict[str,
         x, y = labels[-2:]
         views.append({"name": "two seeds", "x": x, "y": y})
     order = np.argsort(-tables[0].centred_means, kind="stable")
-    space = tables[0].space
+    space, measure = tables[0].space, tables[0].measure
     items = tables[0].cells[order].tolist()
     labels = list(map(str, items))
     pictures: list[list[str]] = [[] for _ in items]
@@ -116,6 +116,7 @@ def _page(tables: Sequence[Accuracies], costs: NDArray[np.float64]) -> dict[str,
         ordered[label] = _plain(values[order])
     return {
         "word": space.item,
+        "measure": {"name": measure.name, "unit": measure.unit, "percent": measure.is_percent},
         "items": labels,
         "columns": ordered,
         "sides": sides,
@@ -195,8 +196,11 @@ def _overlap(tables: Sequence[Accuracies], size: int) -> float:
 
 
 def _plain(values: NDArray[Any]) -> list[float | None]:
-    """Return numbers for JSON: at most three decimals, None instead of NaN."""
-    rounded = np.round(values.astype(np.float64), 3)
+    """Return numbers for JSON: three decimals, or four digits of small numbers; None for NaN."""
+    numbers = values.astype(np.float64)
+    rounded = np.round(numbers, 3)
+    small = np.abs(numbers) < 1
+    rounded[small] = [float(f"{value:.4g}") for value in numbers[small].tolist()]
     plain: NDArray[Any] = rounded.astype(object)
     plain[~np.isfinite(rounded)] = None
     return plain.tolist()

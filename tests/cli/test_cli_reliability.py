@@ -22,13 +22,16 @@ def test_rank_of_one_recipe_shows_seed_tau(capsys):
     words = ["rank", "mini@fixed", "--draws", "20", "--top", "100,50,1"]
     assert main(words) == 0
     shown = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
-    assert shown[0] == "mini@fixed, cifar10-jpeg16 ori-test, 5 epochs"
-    assert shown[1] == "top percent n cells seed tau 95 %"
-    assert [line.split()[:3] for line in shown[2:4]] == [
+    name = "mini@fixed, cifar10-jpeg16 ori-test, 5 epochs"
+    table = shown.index(name)
+    told = " ".join(shown[:table])
+    assert told.startswith(f"{name}. ")
+    assert "37 of 60 cells cannot be separated from the best (95 %)" in told
+    assert shown[table + 1] == "K cells seed tau 95 % CI"
+    assert [line.split()[:3] for line in shown[table + 2 : table + 4]] == [
         ["100", "60", "0.515"],
         ["50", "30", "0.201"],
     ]
-    assert "37 of 60 cells cannot be separated from the best (95 %)" in " ".join(shown[4:])
     rows = json_of(*words)
     known = reliability("mini@fixed", draws=20, top_percent=(100, 50, 1))
     assert [row["may_be_best"] for row in rows] == [known.may_be_best] * 3 == [37] * 3

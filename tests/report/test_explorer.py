@@ -6,6 +6,8 @@ import json
 import re
 import subprocess
 
+import numpy as np
+import pandas as pd
 import pytest
 from report_tables import published_table, run_table
 
@@ -99,6 +101,25 @@ def test_every_item_is_drawn_from_shared_parts(page):
         assert drawn == "".join(NB201.picture(int(cell)))
         whole = Cell.from_index(int(cell))._repr_svg_()
         assert re.sub(r'<text [^>]*font-weight="bold">.*?</text>', "", whole) == drawn
+
+
+def test_losses_of_named_items_keep_their_size_and_unit(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = [
+        {"item": f"net {number:02}", "seed": seed, "accuracy": 1e-5 * (1 + number + rng.random())}
+        for number in range(20)
+        for seed in (1, 2)
+    ]
+    named = {"item": "item", "accuracy": "accuracy", "seed": "seed"}
+    table = Table.from_frame(pd.DataFrame(rows), unit="<b>", lower_is_better=True, **named)
+    write_explorer(tmp_path / "page.html", table, draws=20)
+    data = data_of(tmp_path / "page.html")
+    assert data["items"][0] == "net 00", "the lowest loss is the best"
+    assert data["measure"] == {"name": "score", "unit": "<b>", "percent": False}
+    [side] = data["sides"]
+    means = data["columns"][side["mean"]]
+    expected = table.means().sort_values().to_numpy()
+    np.testing.assert_allclose(means, expected, rtol=1e-3)
 
 
 def test_name_of_a_table_ends_no_element_of_the_page(tmp_path):
