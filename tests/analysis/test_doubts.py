@@ -172,8 +172,8 @@ def test_a_table_with_two_seeds_of_just_under_half_of_the_cells_counts_as_one_ru
     alone = stats.kendalltau(b[:31, 0], b[:31, 1]).statistic
     assert found["n_cells"].tolist() == [31]
     np.testing.assert_allclose(found["seed_tau"], alone)
-    assert "tau and seed tau are of 31 cells: those with two seeds in after" in notes
-    assert "seed tau is that of after: too few cells of the other have two seeds" in notes
+    assert "tau and seed tau are of 31 cells: those with two seeds in other" in notes
+    assert "seed tau is that of other: too few cells of the other have two seeds" in notes
 
 
 @pytest.mark.parametrize("gaps", [(0.0, 0.5), (0.5, 0.0)])
@@ -237,7 +237,7 @@ def test_unequal_noise_is_said_from_half_as_much_again(ratio, said):
     _, notes = rank_curve(Paired.of_values(true + signs, true + ratio * signs), (100,), draws=19)
     deviations = [f"{0.1 * 2**0.5:.2g}", f"{ratio * 0.1 * 2**0.5:.2g}"]
     note = (
-        f"standard deviations of a run: before {deviations[0]}, after {deviations[1]}; the "
+        f"standard deviations of a run: baseline {deviations[0]}, other {deviations[1]}; the "
         "interval of `drop` allows for it"
     )
     assert (note in notes) is said

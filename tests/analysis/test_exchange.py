@@ -315,7 +315,7 @@ def test_bad_runs_that_are_missing_leave_the_cells_that_lack_none():
         after[lacking, lost] = np.nan
         curve, notes = rank_curve(Paired.of_values(a, after), (100,), draws=19, rng=rng)
         assert curve["n_cells"].item() == kept
-        assert any("80 runs of after are missing" in note for note in notes)
+        assert any("80 runs of other are missing" in note for note in notes)
         assert any("cells without missing runs" in note for note in notes) is (kept == 120)
 
 
@@ -340,5 +340,5 @@ def test_one_seed_everywhere_gives_no_p_value():
     assert np.isnan(exchange_p_values(paired, rng=0)).all()
     curve, notes = rank_curve(paired, rng=0)
     assert curve["p_family"].isna().all()
-    assert "the runs of before select the K % best cells and are measured, too" in notes[0]
+    assert "the runs of baseline select the K % best cells and are measured, too" in notes[0]
     assert "both tables have one seed per cell" in notes[1]

@@ -146,7 +146,7 @@ def test_accuracies_without_cells_have_no_equal_cells():
     paired = Paired.of_values(rng.normal(size=(300, 2)), rng.normal(size=300))
     same, notes = with_replicates(paired)
     assert same is paired
-    assert notes == ["after has one seed per cell: its noise is assumed to be that of before"]
+    assert notes == ["other has one seed per cell: its noise is assumed to be that of baseline"]
 
 
 def test_p_values_of_a_bootstrap_are_the_shares_of_draws():

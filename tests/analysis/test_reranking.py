@@ -147,7 +147,7 @@ def test_numbers_of_seeds_are_those_of_the_cells():
     assert "40 cells, a mean over seeds against 3 seeds," in _rerank((before, mean)).measured
     arrays = compare_tables(before.runs, after.runs, draws=0)
     assert (arrays.measured, arrays.name) == (
-        "40 cells, 1 seed against 3 seeds", "after against before"
+        "40 cells, 1 seed against 3 seeds", "other against baseline"
     )  # fmt: skip
 
 
@@ -256,17 +256,17 @@ def test_accuracies_with_an_index_of_cells_are_compared_with_a_table():
 def test_tables_of_other_data_or_other_images_are_refused():
     rows = open_table("mini@fixed").frame()
     half = rows[rows["split"] == "ori-test"]
-    said = r"share no split \(before: x-valid; after: ori-test\), so their accuracies"
+    said = r"share no split \(baseline: x-valid; other: ori-test\), so their accuracies"
     with pytest.raises(InputError, match=said):
         rebench.compare(half.assign(split="x-valid"), half)
-    with pytest.raises(UnknownNameError, match="unknown split 'x-valid' of after; valid: ori-test"):
+    with pytest.raises(UnknownNameError, match="unknown split 'x-valid' of other; valid: ori-test"):
         rebench.compare(half.assign(split="x-valid"), half, split="x-valid")
-    other = r"share no data set \(before: cifar10-jpeg16; after: cifar100\).*--against-dataset"
+    other = r"share no data set \(baseline: cifar10-jpeg16; other: cifar100\).*--against-dataset"
     with pytest.raises(InputError, match=other) as caught:
         rebench.compare(rows, rows.assign(dataset="cifar100"))
     assert "name one" not in str(caught.value)  # no name of one data set would help
     several = pd.concat([rows.assign(dataset=name) for name in ("svhn", "cifar10", "digits")])
-    with pytest.raises(InputError, match=r"before: cifar10, digits, svhn; after: cifar100"):
+    with pytest.raises(InputError, match=r"baseline: cifar10, digits, svhn; other: cifar100"):
         rebench.compare(several, rows.assign(dataset="cifar100"))
 
 
@@ -287,14 +287,14 @@ def test_two_data_sets_are_compared_on_purpose():
     assert (found.dataset, found.split) == (
         "cifar100 against cifar10-jpeg16", "x-test against ori-test"
     )  # fmt: skip
-    assert found.name == "after on cifar100 against before on cifar10-jpeg16"
+    assert found.name == "other on cifar100 against baseline on cifar10-jpeg16"
     both = pd.concat([other, second])
-    with pytest.raises(InputError, match="name the data set of before"):
+    with pytest.raises(InputError, match="name the data set of baseline"):
         rebench.compare(both, first, against_dataset="cifar10-jpeg16", **options)
     with pytest.raises(InputError, match="share no data set"):
         rebench.compare(first, other, **options)
     with pytest.raises(
-        UnknownNameError, match="unknown data set 'cifar' of after; valid: cifar100"
+        UnknownNameError, match="unknown data set 'cifar' of other; valid: cifar100"
     ):
         rebench.compare(first, other, against_dataset="cifar", **options)
 
@@ -456,14 +456,14 @@ def test_arrays_that_are_not_in_percent_get_a_note_and_frames_of_words_an_error(
     a = np.random.default_rng(0).normal(70, 5, (60, 3))
     said = "no accuracy is above 1; if these are fractions, multiply them by 100"
     both = str(rebench.compare(a / 100, a[:, :2] / 100, draws=0))
-    assert f"before: {said}" in both
-    assert f"after: {said}" in both
+    assert f"baseline: {said}" in both
+    assert f"other: {said}" in both
     one = str(rebench.compare(a, a[:, :2] / 100, draws=0))
-    assert f"after: {said}" in one
-    assert f"before: {said}" not in one
+    assert f"other: {said}" in one
+    assert f"baseline: {said}" not in one
     assert said not in str(rebench.compare(a, a[:, :2], draws=0))
     too_large = np.where(np.arange(60)[:, None] == 7, 250, a[:, :2])
-    said = "after: an accuracy is 250; accuracies are percentages, from 0 to 100"
+    said = "other: an accuracy is 250; accuracies are percentages, from 0 to 100"
     assert said in str(rebench.compare(a, too_large, draws=0))
     with pytest.raises(InputError, match="got 3 cells with 60 seeds: transpose them"):
         rebench.compare(a.T, a.T + 1)

@@ -198,7 +198,7 @@ def test_different_data_sets_are_compared_on_request(table: str, capsys):
     [row] = json_of(*both, "--against-dataset", "cifar100")
     assert row["dataset"] == "cifar100 against cifar10"
     assert main(["rank", table, "--against-dataset", "cifar100"]) == 2
-    assert "name two tables" in capsys.readouterr().err
+    assert "name BASELINE and OTHER" in capsys.readouterr().err
 
 
 def test_figures_of_several_data_sets_are_numbered(tmp_path: Path, monkeypatch, capsys):

@@ -84,7 +84,7 @@ SURFACE = "nas-hpo-bench-ii"
         ("rank mini@fixed --by nb201", "--by nb201 needs two rankings, but mini@fixed has"),
         ("rank mini@fixed --figure x.svg", "--figure needs two rankings, but mini@fixed has one"),
         ("rank mini@fixed --format md", "name a second table, or leave --format out"),
-        ("rank mini --across recipes --against-dataset cifar10", "name two tables"),
+        ("rank mini --across recipes --against-dataset cifar10", "name BASELINE and OTHER"),
         ("status", "missing argument 'RUN'"),
         ("logs x", "missing argument 'TRIAL'"),
         (
@@ -103,7 +103,7 @@ SURFACE = "nas-hpo-bench-ii"
         ("search run rae mini@fixed --evaluations 9", "unknown algorithm 'rae'; valid: rea"),
         ("search run rea mini@fixed --dataset svhn", "no data set 'svhn'"),
         ("search run rea mini@fixed --seconds 5 --evaluations 5", "exactly one"),
-        ("search compare", "missing argument 'TABLE [TABLE]'"),
+        ("search compare", "missing argument 'BASELINE [OTHER]'"),
         ("search compare mini@fixed mini@fixed mini@fixed", "one or two tables, got 3"),
         ("search proxies mini@fixed --proxy naswt", "unknown proxy 'naswt'; valid: naswot, "),
         ("table fetch analog-nasbench --url x", "no such option: --url"),
