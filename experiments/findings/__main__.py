@@ -23,7 +23,7 @@ import jinja2
 
 from experiments.findings import algorithms, full_size, small
 from experiments.findings.estimate import Estimate
-from experiments.findings.figures import draw_procedures, draw_seeds
+from experiments.findings.figures import draw_claims, draw_procedures, draw_seeds
 from experiments.surface.decided import order_of_algorithms
 from rebench.printable import number
 from rebench.report.figures.style import Drawing
@@ -36,7 +36,11 @@ _HERE: Final = Path(__file__).parent
 _DOCS: Final = _HERE.parents[1] / "docs"
 _NAMES: Final = ("findings", "findings-details", "noise", "algorithms")
 PAGES: Final = {name: _DOCS / "explanation" / f"{name}.md" for name in _NAMES}
-_FIGURES: Final = {"noise-seeds": draw_seeds, "noise-procedures": draw_procedures}
+_FIGURES: Final = {
+    "claims": draw_claims,
+    "noise-seeds": draw_seeds,
+    "noise-procedures": draw_procedures,
+}
 # The number of intervals on the page, before they are counted.
 _COUNT: Final = "@number of intervals@"
 _INTERVAL: Final = re.compile(r"\(-?\d+\.\d+ to -?\d+\.\d+\)")

@@ -1,20 +1,76 @@
-"""The figures of the page on noise."""
+"""The figures of the pages of results."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import pandas as pd
 from matplotlib.axes import Axes
 
 from experiments.findings.estimate import Estimate
 from experiments.findings.full_size import DATASETS, against_published, seed_agreement
-from rebench.report.figures.style import Drawing, key_above, new_figure, series_style, styled
+from experiments.findings.small import change
+from rebench.report.figures.style import (
+    COLOURS,
+    REFERENCE,
+    Drawing,
+    key_above,
+    new_figure,
+    series_style,
+    styled,
+)
 
-__all__ = ["draw_procedures", "draw_seeds"]
+__all__ = ["draw_claims", "draw_procedures", "draw_seeds"]
 
 _SHOWN = {"baseline": "same recipe", "qat": "quantisation-aware", "analog": "hardware-aware"}
 _TICKS = (100, 50, 20, 10, 5, 1)
+
+
+class _Drop(NamedTuple):
+    """A drop between the recipes `fixed` and `topology`."""
+
+    name: str
+    drop: Estimate
+    claim: int
+    is_predicted: bool
+
+
+def _drops() -> list[_Drop]:
+    def between(table: str, cells: str = "all", level: float = 0.95) -> Estimate:
+        return change(table, "fixed", "topology", cells=cells, level=level).drop
+
+    return [
+        _Drop("5 epochs, 60 cells", between("mini"), 1, False),
+        _Drop("5 epochs, 500 random networks", between("mini-all", "random 500"), 27, True),
+        _Drop("the better half of these", between("mini-all", "upper half of them"), 28, True),
+        _Drop("60 epochs, 120 cells", between("mini-60ep", level=0.975), 8, True),
+        _Drop("60 epochs, no weight decay", between("mini-60ep-nodecay"), 10, True),
+        _Drop("2 epochs, larger networks", between("mini-32px"), 24, True),
+    ]
+
+
+@styled
+def draw_claims() -> Drawing:
+    """Draw the drop of six trainings with its interval; predicted claims are filled."""
+    figure, [[axes]] = new_figure(height_in=2.1)
+    drops = _drops()
+    for height, one in enumerate(reversed(drops)):
+        value, low, high = one.drop
+        axes.errorbar(
+            value,
+            height,
+            xerr=[[value - low], [high - value]],
+            fmt="o",
+            color=COLOURS[0],
+            markerfacecolor=COLOURS[0] if one.is_predicted else "white",
+        )
+    axes.axvline(0, **REFERENCE)
+    axes.set_yticks(range(len(drops)), [f"{one.name} ({one.claim})" for one in reversed(drops)])
+    axes.set(xlabel="drop (0: no more than another seed)")
+    rows = [(one.name, *one.drop, one.claim, one.is_predicted) for one in drops]
+    columns = ["series", "y", "low", "high", "claim", "predicted"]
+    return figure.with_data(pd.DataFrame(rows, columns=columns))
 
 
 @styled
