@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -17,6 +17,8 @@ from rebench.errors import InputError, UnknownNameError
 from rebench.nats.catalogue import PUBLISHED, SURFACES, fetchable
 
 __all__ = ["app", "export"]
+
+_PUBLISHED: Final = "nb201"
 
 app = App(help="List, import, download and publish tables of accuracies.")
 
@@ -42,9 +44,9 @@ def list_tables(
     if as_json or not rows:
         print_rows(rows, as_json=as_json, title="released tables")
     elif table is None:
-        shown = [{"name": row["name"], "contents": row["title"]} for row in rows]
-        print_rows(shown, as_json=False)
-        say("`rebench table list NAME` shows the recipes, seeds, source and licence of a table.")
+        rows.sort(key=lambda row: row["name"] != _PUBLISHED)
+        print_rows(map(_in_short, rows), as_json=False)
+        say("`rebench table list NAME` describes a table: its recipes, training and licence.")
     else:
         print_facts({name: value for name, value in rows[0].items() if value})
 
@@ -249,6 +251,18 @@ def _about(name: str, path: Path) -> dict[str, object]:
         "notes": list(about.notes),
     }
     return {name: value or None for name, value in facts.items()}
+
+
+def _in_short(row: Mapping[str, Any]) -> dict[str, object]:
+    """Return the numbers of cells, recipes and seeds of a table, its epochs and data sets."""
+    return {
+        "table": row["name"],
+        "cells": row["cells"],
+        "recipes": len(row["recipes"] or ["the benchmark's"]),
+        "seeds": sum(isinstance(seed, int) for seed in row["seeds"]),
+        "epochs": row["epochs"],
+        "data sets": row["data sets"],
+    }
 
 
 Format = Literal["nats", "nas-bench-201", "syne-tune", "naslib", "table", "curves", "weights"]
