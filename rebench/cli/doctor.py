@@ -9,14 +9,14 @@ import shutil
 import site
 import sys
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import typer
 
 from rebench.cli import options
-from rebench.cli.output import print_facts, print_rows
+from rebench.cli.output import print_facts, print_rows, say
 from rebench.errors import ClusterError
 
 __all__ = ["Finding", "doctor", "examine"]
@@ -47,10 +47,17 @@ class Finding(NamedTuple):
     required: bool = False
 
 
-def doctor(data_root: options.DataRoot = None, as_json: options.AsJson = False) -> None:
-    """Show installed and missing software; exit 1 if required software is missing.
+def doctor(
+    everything: Annotated[
+        bool,
+        typer.Option("--all", help="Also show versions, and optional software that is missing."),
+    ] = False,
+    data_root: options.DataRoot = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Say whether this machine can train, and how to get what is missing; exit 1 if it cannot.
 
-    Example: rebench doctor
+    Example: rebench doctor --all
     """
     findings = list(examine(data_root))
     missing = [finding for finding in findings if not finding.found]
@@ -61,11 +68,37 @@ def doctor(data_root: options.DataRoot = None, as_json: options.AsJson = False) 
         ]
         print_rows(rows, as_json=True)
     else:
-        print_facts({finding.what: finding.found for finding in findings if finding.found})
-        lacking = {finding.what: f"{finding.needed_for}: {finding.get}" for finding in missing}
-        print_facts(lacking, title="\nmissing" if lacking else "")
+        say(_verdict(findings))
+        lacking = {
+            finding.what: f"{finding.needed_for}: {finding.get}"
+            for finding in missing
+            if finding.required or everything
+        }
+        if everything:
+            found = {finding.what: finding.found for finding in findings if finding.found}
+            print_facts(found, title="\nfound")
+        if lacking:
+            print_facts(lacking, title="\nmissing")
+        if not everything:
+            say("`rebench doctor --all` shows versions, and optional software that is missing.")
     if any(finding.required for finding in missing):
         raise typer.Exit(1)
+
+
+def _verdict(findings: Sequence[Finding]) -> str:
+    """Say in a line whether this machine can train, on which device, and with which data."""
+    lacking = [finding.what for finding in findings if finding.required and not finding.found]
+    if lacking:
+        return f"Not ready to train on this machine: {', '.join(lacking)} missing."
+    by_name = {finding.what: finding.found for finding in findings}
+    device = by_name["GPU"] or "the CPU"
+    slurm = "SLURM answers" if by_name["SLURM answers"] else "no SLURM"
+    data = [
+        finding.what.removeprefix("data: ")
+        for finding in findings
+        if finding.what.startswith("data: ") and finding.found
+    ]
+    return f"Ready to train on this machine: on {device}, {slurm}, data sets {', '.join(data)}."
 
 
 def examine(root: Path | None = None) -> Iterator[Finding]:

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 import torch
 from packages import install
-from support import PROJECT
+from support import PROJECT, run_here
 
+import rebench.cli.doctor
 from rebench.cli.doctor import Finding, examine
 
 # Every other folder with a rebench leaves the path: Python would find an intact rebench there.
@@ -80,6 +81,29 @@ def test_doctor_detects_another_command_rebench(tmp_path, monkeypatch):
         script.chmod(0o755)
         assert _found()["command rebench"].found == found
     assert f"{script} is another program" in _found()["command rebench"].get
+
+
+def test_first_line_says_whether_this_machine_can_train(tmp_path):
+    plain = run_here("doctor", "--data-root", tmp_path)
+    assert plain.returncode == 0
+    assert plain.stdout.startswith("Ready to train on this machine: on ")
+    assert "digits" in plain.stdout
+    assert "numpy" not in plain.stdout
+    every = run_here("doctor", "--all", "--data-root", tmp_path).stdout
+    assert "numpy" in every
+    assert "data: cifar10" in every
+
+
+def test_missing_software_is_named_in_the_first_line(monkeypatch):
+    monkeypatch.setattr(
+        rebench.cli.doctor, "_version", lambda name: None if name == "numpy" else "1"
+    )
+    done = run_here("doctor")
+    assert done.returncode == 1
+    first, *rest = done.stdout.splitlines()
+    assert first.startswith("Not ready to train on this machine: ")
+    assert "numpy" in first
+    assert any("pip install numpy" in line for line in rest)
 
 
 def test_doctor_finds_what_is_installed_and_how_to_get_the_rest(tmp_path):
