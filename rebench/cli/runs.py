@@ -277,28 +277,32 @@ def watch(
 def logs(
     run: options.RunFolder,
     trial: Annotated[
-        str,
-        typer.Argument(metavar="TRIAL", help="Id of a trial; `rebench status --trials` lists ids."),
-    ],
+        str | None,
+        typer.Argument(
+            metavar="TRIAL",
+            help="Id of a trial; `rebench status --trials` lists ids. Default: the newest log.",
+        ),
+    ] = None,
     lines: Annotated[
         int, typer.Option("-n", "--lines", min=1, help="Number of lines of each log.")
     ] = 50,
     as_json: options.AsJson = False,
 ) -> None:
-    """Show what jobs have printed about a trial, the latest job last.
+    """Show what jobs have printed: the newest log, or what is about a trial, the latest job last.
 
-    Example: rebench logs runs/my-sweep 0123456789abcdef
+    Example: rebench logs runs/my-sweep
     """
-    from rebench.launch.logs import log_of
+    from rebench.launch.logs import log_of, newest_log
     from rebench.runs import Run
 
-    printed = log_of(Run.open(run), trial)
+    opened = Run.open(run)
+    printed = newest_log(opened) if trial is None else log_of(opened, trial)
     if as_json:
         rows = [part._asdict() | {"lines": part.lines[-lines:]} for part in printed]
         print_rows(rows, as_json=True)
         return
     if not printed:
-        typer.echo("no job with this trial has printed anything yet")
+        typer.echo(f"no job {'with this trial ' if trial else ''}has printed anything yet")
     for part in printed:
         note = "" if part.about_trial else " (no line about this trial: the last lines of its job)"
         typer.echo(printable(f"==> {part.log} <=={note}"))

@@ -13,7 +13,7 @@ from rebench.launch.journal import Journal
 from rebench.runs import Run, Trial
 from rebench.runs.files import read_file
 
-__all__ = ["Printed", "begin_of", "log_of"]
+__all__ = ["Printed", "begin_of", "log_of", "newest_log"]
 
 _BEGIN: Final = re.compile(r"\S+ \S+ training ((?:[0-9a-f]{16},?)+): ")
 
@@ -30,6 +30,20 @@ def begin_of(group: Sequence[Trial]) -> str:
     """Return the line with which a worker begins the lines about a group of trials."""
     ids = ",".join(one.trial_id for one in group)
     return f"training {ids}: {group[0].describe()} ({len(group)} in its stack)"
+
+
+def newest_log(run: Run) -> list[Printed]:
+    """Return the log that was written last, if jobs have printed anything."""
+    logs: list[tuple[int, Path]] = []
+    for submission in Journal(run.folder).submissions():
+        for path in submission.logs.glob("*log*"):
+            about = path.stat()
+            if about.st_size:
+                logs.append((about.st_mtime_ns, path))
+    if not logs:
+        return []
+    _, path = max(logs)
+    return [Printed(path, _lines(path), True)]
 
 
 def log_of(run: Run, trial_id: str) -> list[Printed]:

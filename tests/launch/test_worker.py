@@ -553,6 +553,22 @@ def test_log_of_a_trial_is_what_stands_between_its_beginning_and_the_next(tmp_pa
     assert "(no line about this trial: the last lines of its job)\nbr" in capsys.readouterr().out
 
 
+def test_newest_log_of_a_run_is_shown_without_the_id_of_a_trial(tmp_path, capsys):
+    run = _prepared(tmp_path / "run", expand_spec(parse_spec(SWEEP)).trials)
+    assert command_line(["logs", str(run.folder)]) == 0
+    assert "no job has printed anything yet" in capsys.readouterr().out
+    logs = Journal(run.folder).submission(1).logs
+    logs.mkdir()
+    for number, (name, text) in enumerate((("7_1", "new"), ("7_0", "old"), ("7_2", ""))):
+        path = logs / f"{name}_0.log"
+        path.write_text(text)
+        os.utime(path, (100 - number, 100 - number))
+    assert command_line(["logs", str(run.folder)]) == 0
+    shown = capsys.readouterr().out
+    assert "7_1_0.log" in shown
+    assert shown.endswith("new\n")
+
+
 @pytest.mark.parametrize(
     ("options", "gpus", "rank", "device"),
     [
