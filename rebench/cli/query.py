@@ -23,7 +23,6 @@ __all__ = ["query"]
 _HEADINGS: Final = {
     "rank_low": "rank 95 %",
     "may_be_best": "may be the best",
-    "of": "cells in the ranking",
 }
 _RANK_INTERVAL: Final = ("rank_low", "rank_high", "may_be_best")
 
@@ -129,7 +128,8 @@ def query(
                 | {"rank in common": compared.ranks[1] - compared.ranks[0], **common}
             )
     shown = rows if as_json else _on_screen(rows)
-    print_rows(shown, as_json=as_json, title=title, headings=_HEADINGS)
+    headings = _HEADINGS | {"of": f"{opened.space.items} in the ranking"}
+    print_rows(shown, as_json=as_json, title=title, headings=headings)
 
 
 def _difference(value: float, rows: list[dict[str, Any]]) -> dict[str, float | None]:

@@ -140,7 +140,7 @@ class Spending:
         if spent != wanted:
             warn(
                 f"{kind} budget of {wanted} is more than the cost of all {len(tables[0].space):,} "
-                f"cells: searched with {spent}"
+                f"{tables[0].space.of_space.items}: searched with {spent}"
             )
         return spent
 
