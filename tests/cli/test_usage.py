@@ -86,7 +86,6 @@ SURFACE = "nas-hpo-bench-ii"
         ("rank mini@fixed --format md", "name a second table, or leave --format out"),
         ("rank mini --across recipes --against-dataset cifar10", "name BASELINE and OTHER"),
         ("status", "missing argument 'RUN'"),
-        ("logs x", "missing argument 'TRIAL'"),
         (
             "status nowhere",
             "nowhere is not a run folder: there is no such folder; `rebench submit`",
