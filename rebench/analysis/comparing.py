@@ -71,7 +71,7 @@ def compare(
         groups: column with the group of each cell, such as its family. The cells of a group are
             then one observation. If None, only equal networks are.
         draws: bootstrap draws, and permutations for the p-values: 19 to 100,000, or 0 for no
-            bootstrap. Large tables get fewer bootstrap draws, but at least 100.
+            bootstrap. Large tables get fewer bootstrap draws: at least 100, or 40 below K = 100.
         seed: seed of all random draws: equal seeds give equal results.
 
     Returns:

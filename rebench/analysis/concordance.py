@@ -175,7 +175,7 @@ def _sums_before(first: _Codes, second: _Codes, counts: Floats) -> tuple[Floats,
 def _of_each_sample(
     codes: Sequence[_Codes], sample: Ints, sizes: Ints, by: Ints
 ) -> tuple[Floats, Ints]:
-    """Return what `_of_counts` returns, sample by sample: faster for many cells."""
+    """Return the same values as `_of_counts`, sample by sample; for many cells this is faster."""
     tau = np.empty((len(codes), len(sample), len(sizes)))
     taken = np.empty(tau.shape[1:], dtype=np.int64)
     step = max(1, _CHUNK // sample.shape[1])

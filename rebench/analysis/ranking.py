@@ -551,8 +551,8 @@ def with_interval(
 
     For `n` resampled units the interval is expanded (Hesterberg, Am. Stat. 2015). The percentiles
     move outwards by the ratio of Student's interval to the bootstrap interval. Small samples need
-    this for correct coverage. The ends are `_low` and `_high`. They are NaN for one unit, because
-    its samples are all equal.
+    this for correct coverage. If few of the samples have a value, the interval is Student's. The
+    ends are `_low` and `_high`. They are NaN for one unit, because its samples are all equal.
     """
     tail = (1 - level) / 2
     if n is not None and n > 1:
@@ -561,6 +561,6 @@ def with_interval(
     if 1 < len(known) < min(_FEWEST_DRAWS, len(drawn) - 1):  # too few for percentiles
         half = student_reach(len(known) - 1, level) * known.std(ddof=1)
         low, high = drawn[0] - half, drawn[0] + half
-        return {name: float(drawn[0]), f"{name}_low": float(low), f"{name}_high": float(high)}
-    low, high = np.quantile(known, [tail, 1 - tail]) if len(known) else (math.nan, math.nan)
+    else:
+        low, high = np.quantile(known, [tail, 1 - tail]) if len(known) else (math.nan, math.nan)
     return {name: float(drawn[0]), f"{name}_low": float(low), f"{name}_high": float(high)}

@@ -55,7 +55,7 @@ def doctor(
     data_root: options.DataRoot = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Say whether this machine can train, and how to get what is missing; exit 1 if it cannot.
+    """Check whether this machine can train, and name missing software; exit 1 if it cannot.
 
     Example: rebench doctor --all
     """

@@ -206,7 +206,7 @@ def _on_screen(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _measured(key: Key) -> str:
-    """Say what was measured; 0 epochs are unknown."""
+    """Return the data set, the split and, if it is known, the number of epochs."""
     trained = f", {key.epochs} epochs" if key.epochs else ""
     return f"{key.dataset} {key.split}{trained}"
 
@@ -220,6 +220,7 @@ def _row(table: Table, index: int, key: Key) -> dict[str, Any]:
     """Return accuracies, mean and rank of a cell in one table, with 95 % intervals."""
     from rebench.analysis import MIN_CELLS, rank_intervals, read_accuracies
     from rebench.analysis.ranks import mean_half_width
+    from rebench.spaces import NamedItems
     from rebench.tables.columns import seed_name
 
     side, group = table.query(index, *key), table.group(*key)
@@ -236,7 +237,8 @@ def _row(table: Table, index: int, key: Key) -> dict[str, Any]:
         and group.n.max() >= 2
         and (own := read_accuracies(table.frame(**about), **about)).has_seeds
     ):
-        item = table.space.label(index) if own.cells.dtype.kind == "O" else index
+        named = isinstance(table.space, NamedItems)
+        item = table.space.label(index) if named else index
         half = mean_half_width(own, item)
         low, high = side.mean - half, side.mean + half
         [ranked] = rank_intervals(own, [item])[[*_RANK_INTERVAL]].to_dict("records")

@@ -288,7 +288,7 @@ def logs(
     ] = 50,
     as_json: options.AsJson = False,
 ) -> None:
-    """Show what jobs have printed: the newest log, or what is about a trial, the latest job last.
+    """Show the newest log of a run, or the lines of all logs about one trial.
 
     Example: rebench logs runs/my-sweep
     """

@@ -8,7 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from rebench.analysis.concordance import dense_codes, resampled_curves, tau_curves, top_tau
+from rebench.analysis.concordance import (
+    chosen_curves,
+    dense_codes,
+    resampled_curves,
+    tau_curves,
+    top_tau,
+)
 
 
 def _scipy_tau(a, b, size):
@@ -89,3 +95,19 @@ def test_few_cells_and_many_are_counted_alike(n, draws):
     found = top_tau(dense_codes(values[0]), dense_codes(values[1]), [n])[0][:, 0]
     expected = [stats.kendalltau(a, b).statistic for a, b in zip(*values, strict=True)]
     np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("digits", [0, 6])
+def test_chosen_curves_are_scipys_in_samples_of_the_cells(digits):
+    """The samples contain cells several times, and a third ranking with ties selects them."""
+    rng = np.random.default_rng(4)
+    chooser, x = rng.normal(size=(2, 60)).round(digits)
+    y = (x + rng.normal(size=60)).round(digits)
+    sample = np.concatenate([np.arange(60)[None], rng.integers(60, size=(20, 60))])
+    [(tau, taken)] = chosen_curves([(x, y)], sample, [100, 50, 20], chooser)
+    for row, cells in enumerate(sample):
+        for column, size in enumerate((60, 30, 12)):
+            least = np.sort(chooser[cells])[-size]
+            best = cells[chooser[cells] >= least - 1e-9]
+            assert taken[row, column] == len(best)
+            assert tau[row, column] == pytest.approx(stats.kendalltau(x[best], y[best]).statistic)
