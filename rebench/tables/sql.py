@@ -105,6 +105,9 @@ class _Asked(threading.Thread):
 
 def _answer(connection: Any, text: str, known: str, less: str) -> list[dict[str, Any]]:
     """Return the rows of a query, after DuckDB has checked their number and size."""
+    # A CALL can end the process: `enable_logging` aborts in DuckDB 1.4 and 1.5.
+    if any(one.type.name == "CALL" for one in connection.extract_statements(text)):
+        raise InputError(f"CALL is disabled; write a SELECT over {known}")
     query = connection.sql(text)
     if query is None:
         raise InputError(f"the query has no result; write a SELECT over {known}")

@@ -90,7 +90,8 @@ def test_files_are_out_of_reach(tmp_path: Path, monkeypatch, text: str, folder: 
     ],
 )
 def test_extensions_secrets_and_settings_are_out_of_reach(text: str):
-    with pytest.raises(InputError, match=r"disabled|locked"):
+    # DuckDB before 2.0 says that the type of a secret is in an extension, which is not loaded.
+    with pytest.raises(InputError, match=r"disabled|locked|exists in the httpfs extension"):
         query_sql(text, TABLES)
 
 
