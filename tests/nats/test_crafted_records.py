@@ -64,7 +64,7 @@ def test_every_crafted_record_is_refused_in_one_line_within_its_bounds(tmp_path)
         (tmp_path / str(number)).write_bytes(data)
     done = subprocess.run(
         [sys.executable, "-c", READER, str(tmp_path), str(CELL)],
-        cwd=PROJECT, capture_output=True, text=True, check=True, timeout=300,
+        cwd=PROJECT, capture_output=True, text=True, check=True, timeout=1200,
     )  # fmt: skip
     answers = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(answers) == len(records)
