@@ -20,6 +20,8 @@ FEWEST_SEEDS: Final = 3
 # three seeds give little power, and the resulting jackknife costs little power.
 _FAVOURED: Final = 0.05
 _DEALS: Final = 199
+# Largest number of seeds of a table in this test: its cost grows with the square of this number.
+_MOST_SEEDS: Final = 32
 # Ratios of standard deviations below this are not reported.
 _UNEQUAL: Final = 1.5
 # Limit for noise that differs by cell: the spread of the logarithm of the ratio of both noises
@@ -107,14 +109,20 @@ def _favoured(paired: Paired, rng: np.random.Generator) -> float:
     An effect that differs between cells is a pattern over cells, probably the same in both tables.
     It makes the largest singular value of the standardised residuals large. The null distribution
     permutes the residuals of each class between the seeds of a table. If a table has fewer than
-    `FEWEST_SEEDS` seeds, there is no test, and the value is 1.
+    `FEWEST_SEEDS` seeds, there is no test, and the value is 1. Of more than `_MOST_SEEDS` seeds,
+    some at equal distances are tested.
     """
     whole = paired.whole
     tables = (whole.baseline, whole.other)
     if min(len(table.seeds) for table in tables) < FEWEST_SEEDS:
         return 1.0
-    residuals = [(own.centred - own.centred_means[:, None]) / own.run_sd[:, None] for own in tables]
-    orders = [np.tile(np.arange(len(t.seeds)), (whole.classes.max() + 1, 1)) for t in tables]
+    residuals = []
+    for own in tables:
+        tested = np.linspace(0, len(own.seeds) - 1, min(len(own.seeds), _MOST_SEEDS)).astype(int)
+        apart = own.centred[:, tested] - own.centred_means[:, None]
+        residuals.append(apart / own.run_sd[:, None])
+    classes = whole.classes.max() + 1
+    orders = [np.tile(np.arange(rest.shape[1]), (classes, 1)) for rest in residuals]
 
     def squares(deals: int) -> Floats:
         dealt = [

@@ -250,6 +250,7 @@ def test_unequal_noise_is_said_from_half_as_much_again(ratio, said):
         (3, 60, 0.05, 0.515),
         (2, 60, 0.3, 1.0),  # fewer than three seeds: unknown
         (1, 60, 0.3, 1.0),
+        (100, 60, 0.15, 1 / 200),  # 32 of 100 seeds are tested
     ],
 )
 def test_effect_of_a_seed_on_single_cells_is_tested_by_permutations(seeds, n, strength, p_value):
