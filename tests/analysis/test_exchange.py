@@ -231,6 +231,20 @@ def test_a_baseline_of_two_seeds_chooses_in_each_deal():
     np.testing.assert_allclose(found, p_values_of(observed, np.array(curves)))
 
 
+@pytest.mark.parametrize("seeds", [2, 3])
+def test_a_sample_of_many_cells_is_enough_to_find_a_drop(seeds):
+    rng = np.random.default_rng(seeds)
+    true, sd = world(9000, rng)
+    a, equal = runs(true, sd, seeds, rng), runs(true, sd, seeds, rng)
+    changed = equal + 0.3 * true.std() * rng.normal(size=(9000, 1))
+    found = {
+        name: exchange_p_values(Paired.of_values(a, b), (100, 50), draws=99, rng=rng)
+        for name, b in (("equal", equal), ("changed", changed))
+    }
+    assert np.max(found["changed"]) == pytest.approx(0.01)
+    assert np.min(found["equal"]) > 0.01
+
+
 def _curve(a, b, top_percent=LEVELS, **options):
     return rank_curve(Paired.of_values(a, b), top_percent, **options)[0]
 
