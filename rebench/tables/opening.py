@@ -46,6 +46,8 @@ __all__ = [
 ]
 
 _log = logging.getLogger("rebench.tables")
+# Published tables that `rebench.nats` can download.
+_DOWNLOADS: Final = ("analog-nasbench", "fcnet", "macro", "mlp")
 
 _RELEASED: Final = Path(__file__).parent / "released" / "tables"
 _RESULTS: Final = "results.parquet"
@@ -322,7 +324,7 @@ def _find(given: str | Path, recipe: str | None = None) -> _Named:
     if "@" in place:
         raise InputError(f"no table at {place}; write a table and one recipe as NAME@RECIPE")
     if Path(place).name == place and not Path(place).suffix:
-        hint = "; `rebench table fetch --help` names tables to download"
+        hint = f"; `rebench table fetch NAME` downloads {', '.join(_DOWNLOADS)}"
         raise UnknownNameError("table", place, released, hint)
     beside = [path.name for path in Path(place).parent.glob("*")]
     near = difflib.get_close_matches(Path(place).name, beside, n=1)

