@@ -58,8 +58,9 @@ def exchange_p_values(
     statistic is tau of the means over seeds, which has the most power. Of many cells, a sample is
     used (`_MOST_CELLS`). The adjustment uses the distribution of the largest drop over all K
     (Westfall & Young 1993). If runs of the baseline select the top K %, each of them gives a test
-    without this run, and the p-value is the geometric mean over these tests. P-values are NaN for fewer than `MIN_CELLS` cells, and if no table has
-    two seeds of a cell, since noise is then unknown.
+    without this run, and the p-value is the geometric mean over these tests. P-values are NaN for
+    fewer than `MIN_CELLS` cells, and if no table has two seeds of a cell, since noise is then
+    unknown.
     """
     percents = np.asarray(top_percent, dtype=np.float64)
     p_values = np.full((2, len(percents)), np.nan)
