@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from rebench import intervals
-from rebench.analysis.concordance import Floats
-from rebench.analysis.ranking import with_interval
+from rebench.analysis.seed_tau import with_interval
+from rebench.analysis.tau import Floats
 from rebench.printable import number
 
 __all__ = ["Estimate"]

@@ -22,9 +22,9 @@ from cells.classes import trainable_networks
 from experiments.findings.estimate import Estimate
 from rebench.analysis import MIN_CELLS, compare, read_accuracies
 from rebench.analysis.choices import TOP_PERCENT
-from rebench.analysis.concordance import Floats, Ints
 from rebench.analysis.equal_cells import EqualCells, equal_cell_tau
-from rebench.analysis.ranking import between_seeds, resampled
+from rebench.analysis.seed_tau import between_seeds, resampled
+from rebench.analysis.tau import Floats, Ints
 from rebench.tables import open_any
 from rebench.tables.opening import open_table
 

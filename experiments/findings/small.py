@@ -35,9 +35,9 @@ from experiments.surface.decided import (
 )
 from experiments.surface.reranked import DRAWS
 from rebench.analysis import Accuracies, Paired, SeedNoise, compare, read_accuracies
-from rebench.analysis.concordance import Floats, Ints
-from rebench.analysis.improvement import crossed_difference
-from rebench.analysis.ranking import TauSamples, between_seeds, resampled, seed_jackknife
+from rebench.analysis.accuracy_change import crossed_difference
+from rebench.analysis.seed_tau import TauSamples, between_seeds, resampled, seed_jackknife
+from rebench.analysis.tau import Floats, Ints
 from rebench.search import SearchSpace
 from rebench.search.proxies import net_proxy_scores, proxy_scores
 from rebench.tables.layout import curves_path

@@ -25,8 +25,8 @@ from typing import Final
 
 import numpy as np
 
-from rebench.analysis.concordance import Floats, tau_curves
 from rebench.analysis.equal_cells import EqualCells, equal_cell_tau
+from rebench.analysis.tau import Floats, tau_curves
 from rebench.tables import open_table
 from rebench.tables.opening import open_recipes
 

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.published.by_network import Settings, add_wheel, read_settings
-from rebench.analysis.concordance import top_sizes
+from rebench.analysis.tau import top_sizes
 from rebench.intervals import mean_interval
 
 __all__ = [

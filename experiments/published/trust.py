@@ -32,12 +32,12 @@ from matplotlib.axes import Axes
 
 from experiments.published.by_network import goodness
 from rebench.analysis import MIN_CELLS, compare, read_accuracies
-from rebench.analysis.concordance import Floats, Ints, top_mask
+from rebench.analysis.cell_ranks import rank_intervals
 from rebench.analysis.equal_cells import EqualCells, equal_cell_tau, partners
 from rebench.analysis.paired import Accuracies, Paired
-from rebench.analysis.ranking import affordable, resampled, seed_agreement
-from rebench.analysis.ranks import rank_intervals
-from rebench.analysis.reranking import Reranking
+from rebench.analysis.result import Reranking
+from rebench.analysis.seed_tau import affordable, resampled, seed_agreement
+from rebench.analysis.tau import Floats, Ints, top_mask
 from rebench.report.figures.style import (
     COLUMN_IN,
     Drawing,

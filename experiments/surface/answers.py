@@ -26,8 +26,8 @@ from experiments.surface.recipe_rates import (
     with_rates,
 )
 from experiments.surface.rules import fit_rates, graph_statistics, regret_curve, rule_regrets
-from rebench.analysis.concordance import MIN_CELLS
-from rebench.analysis.ranking import between_seeds
+from rebench.analysis.seed_tau import between_seeds
+from rebench.analysis.tau import MIN_CELLS
 from rebench.drawable import Drawable
 from rebench.errors import InputError, UnknownNameError
 from rebench.recipes import BENCHMARK_LR

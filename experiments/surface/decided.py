@@ -26,9 +26,9 @@ import rebench.search
 from cells.classes import functional_classes
 from experiments.surface.draw import draw_plan_f
 from experiments.surface.reranked import DRAWS, of_pair
-from rebench.analysis.concordance import Floats, Ints, resampled_curves
 from rebench.analysis.paired import Accuracies, Paired, read_accuracies
-from rebench.analysis.ranking import with_interval
+from rebench.analysis.seed_tau import with_interval
+from rebench.analysis.tau import Floats, Ints, resampled_curves
 from rebench.errors import RebenchError
 from rebench.runs import SweepSpec, choose_cells, read_spec
 from rebench.tables.opening import open_table, read_rows

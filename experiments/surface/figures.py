@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from rebench.analysis.concordance import Floats
+from rebench.analysis.tau import Floats
 from rebench.report.figures.style import (
     COLOURS,
     MARKERS,

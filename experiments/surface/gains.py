@@ -24,9 +24,9 @@ from experiments.surface.grid import (
     own_columns,
     seed_folds,
 )
-from rebench.analysis.concordance import MIN_CELLS, Floats, top_mask
 from rebench.analysis.paired import complete
-from rebench.analysis.ranking import TauSamples, at_k, between_seeds, resampled
+from rebench.analysis.seed_tau import TauSamples, at_k, between_seeds, resampled
+from rebench.analysis.tau import MIN_CELLS, Floats, top_mask
 from rebench.errors import InputError
 from rebench.intervals import crossed_mean
 

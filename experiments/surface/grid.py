@@ -18,8 +18,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cells.table import compile_space
-from rebench.analysis.concordance import Floats, Ints
 from rebench.analysis.paired import known_runs
+from rebench.analysis.tau import Floats, Ints
 from rebench.errors import InputError
 from rebench.intervals import crossed_mean
 

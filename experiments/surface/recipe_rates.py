@@ -11,7 +11,7 @@ import pandas as pd
 
 from cells import Cell
 from experiments.surface.grid import Surface
-from rebench.analysis.concordance import Floats
+from rebench.analysis.tau import Floats
 from rebench.errors import InputError
 from rebench.recipes import BENCHMARK_LR, NoPathError, Recipe, make_recipe
 from rebench.recipes.fixed import Fixed, NasBench201

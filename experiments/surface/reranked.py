@@ -18,9 +18,9 @@ import pandas as pd
 
 import rebench
 from rebench.analysis import Paired, read_accuracies
-from rebench.analysis.improvement import crossed_difference
+from rebench.analysis.accuracy_change import crossed_difference
 from rebench.analysis.paired import Accuracies
-from rebench.analysis.ranking import at_k, between_seeds, resampled
+from rebench.analysis.seed_tau import at_k, between_seeds, resampled
 
 DRAWS = 2000
 

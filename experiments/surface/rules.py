@@ -22,7 +22,7 @@ from experiments.surface.grid import (
     log_best_rates,
     seed_folds,
 )
-from rebench.analysis.concordance import Floats, Ints
+from rebench.analysis.tau import Floats, Ints
 from rebench.data import data_spec
 from rebench.errors import InputError
 from rebench.spaces.nb201 import cost_model

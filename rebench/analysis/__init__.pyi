@@ -1,14 +1,14 @@
+from .cell_ranks import rank_intervals
 from .choices import TOP_PERCENT, Choices
 from .comparing import compare
-from .concordance import MIN_CELLS
 from .matrix import tau_matrix
 from .one_table import Reliability, reliability
 from .paired import Accuracies, Paired, read_accuracies
-from .ranking import agreement
-from .ranks import rank_intervals
-from .reranking import Reranking, rerank
+from .result import Reranking, rerank
 from .seed_noise import SeedNoise
+from .seed_tau import agreement
 from .study import Study
+from .tau import MIN_CELLS
 
 __all__ = [
     "MIN_CELLS",

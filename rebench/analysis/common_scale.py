@@ -7,8 +7,8 @@ from typing import Final
 import numpy as np
 from scipy import special
 
-from rebench.analysis.concordance import Floats, Ints
 from rebench.analysis.seed_noise import pooled, pooled_sd, reach
+from rebench.analysis.tau import Floats, Ints
 from rebench.tables.seed_effects import means_of
 
 __all__ = ["FEW_CELLS", "LEAST_SD", "means_and_noise", "on_scale_of", "unchanged"]

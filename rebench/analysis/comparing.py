@@ -19,7 +19,7 @@ from rebench.analysis.paired import (
     read_accuracies,
     usual_split_of,
 )
-from rebench.analysis.reranking import Reranking, rerank
+from rebench.analysis.result import Reranking, rerank
 from rebench.arguments import Between, checked
 from rebench.errors import InputError, UnknownNameError
 from rebench.spaces import NamedItems

@@ -26,8 +26,8 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from rebench.analysis.choices import TOP_PERCENT
-from rebench.analysis.concordance import Floats, Ints, tau_curves
 from rebench.analysis.seed_noise import Rng
+from rebench.analysis.tau import Floats, Ints, tau_curves
 from rebench.errors import InputError
 from rebench.intervals import student_reach
 from rebench.spaces import NB201, Space

@@ -8,11 +8,11 @@ from typing import Literal, TypeAlias
 
 import pandas as pd
 
-from rebench.analysis.concordance import MIN_CELLS, refuse_small_top
-from rebench.analysis.curve import rank_curve
-from rebench.analysis.improvement import crossed_difference
+from rebench.analysis.accuracy_change import crossed_difference
+from rebench.analysis.drop import rank_curve
 from rebench.analysis.p_values import holm
 from rebench.analysis.paired import Accuracies, Paired, read_accuracies, usual_split_of
+from rebench.analysis.tau import MIN_CELLS, refuse_small_top
 from rebench.errors import InputError, UnknownNameError
 from rebench.tables.retrained import label_of
 

@@ -9,14 +9,14 @@ from typing import Annotated
 
 import pandas as pd
 
+from rebench.analysis.cell_ranks import rank_intervals
 from rebench.analysis.choices import MOST_DRAWS, TOP_PERCENT
-from rebench.analysis.concordance import MIN_CELLS, refuse_small_top
 from rebench.analysis.equal_cells import EqualCells, equal_cell_tau
 from rebench.analysis.paired import Accuracies, Paired, read_accuracies
-from rebench.analysis.rank_table import as_html, with_notes
-from rebench.analysis.ranking import seed_agreement
-from rebench.analysis.ranks import rank_intervals
 from rebench.analysis.replicates import FEWEST_CLASSES
+from rebench.analysis.result_table import as_html, with_notes
+from rebench.analysis.seed_tau import seed_agreement
+from rebench.analysis.tau import MIN_CELLS, refuse_small_top
 from rebench.arguments import Between, checked
 from rebench.printable import span
 from rebench.spaces import NamedItems

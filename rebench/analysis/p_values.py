@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rebench.analysis.concordance import Floats
+from rebench.analysis.tau import Floats
 
 __all__ = ["bootstrap_p_values", "holm", "p_values_of"]
 

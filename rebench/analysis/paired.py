@@ -16,8 +16,8 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from rebench.analysis.common_scale import FEW_CELLS, on_scale_of
-from rebench.analysis.concordance import MIN_CELLS, Floats, Ints
 from rebench.analysis.seed_noise import pooled_sd
+from rebench.analysis.tau import MIN_CELLS, Floats, Ints
 from rebench.errors import InputError, UnknownNameError
 from rebench.spaces import NB201, NamedItems, Space
 from rebench.tables.checks import one_a_run

@@ -11,12 +11,12 @@ import numpy as np
 import pandas as pd
 
 from rebench.analysis.choices import TOP_PERCENT
-from rebench.analysis.concordance import Floats
-from rebench.analysis.curve import exchanged
+from rebench.analysis.drop import exchanged
 from rebench.analysis.paired import Accuracies, Paired
-from rebench.analysis.rank_table import LEVEL
-from rebench.analysis.ranking import TauSamples, between_seeds
+from rebench.analysis.result_table import LEVEL
 from rebench.analysis.seed_noise import Rng, SeedNoise
+from rebench.analysis.seed_tau import TauSamples, between_seeds
+from rebench.analysis.tau import Floats
 from rebench.errors import InputError
 
 __all__ = ["power"]

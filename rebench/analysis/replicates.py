@@ -17,10 +17,10 @@ from typing import Final
 
 import numpy as np
 
-from rebench.analysis.concordance import Floats, Ints
 from rebench.analysis.equal_cells import EqualCells, partners
 from rebench.analysis.paired import Accuracies, Paired
 from rebench.analysis.seed_noise import Rng
+from rebench.analysis.tau import Floats, Ints
 
 __all__ = [
     "FEWEST_CLASSES",

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from rebench.analysis.concordance import Floats
+from rebench.analysis.tau import Floats
 from rebench.errors import InputError
 from rebench.tables.seed_effects import TIE_WIDTH, centred, means_of
 

@@ -14,7 +14,7 @@ from rebench.analysis.choices import Choices
 from rebench.analysis.comparing import third_table
 from rebench.analysis.p_values import holm
 from rebench.analysis.paired import Accuracies, Paired, read_accuracies, usual_split_of
-from rebench.analysis.reranking import Contrast, Reranking, rerank
+from rebench.analysis.result import Contrast, Reranking, rerank
 from rebench.errors import InputError, UnknownNameError
 from rebench.tables import Table
 from rebench.tables.retrained import label_of

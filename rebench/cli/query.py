@@ -219,7 +219,7 @@ def _run_order(name: str) -> tuple[bool, int]:
 def _row(table: Table, index: int, key: Key) -> dict[str, Any]:
     """Return accuracies, mean and rank of a cell in one table, with 95 % intervals."""
     from rebench.analysis import MIN_CELLS, rank_intervals, read_accuracies
-    from rebench.analysis.ranks import mean_half_width
+    from rebench.analysis.cell_ranks import mean_half_width
     from rebench.spaces import NamedItems
     from rebench.tables.columns import seed_name
 

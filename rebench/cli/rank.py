@@ -229,7 +229,7 @@ def report(
 
 def _print_rerankings(rerankings: Sequence[Reranking], output: Format) -> None:
     """Print comparisons; those with the same table and data set are one table."""
-    from rebench.analysis.rank_table import alike, as_latex, as_markdown, caption_of, rank_table
+    from rebench.analysis.result_table import alike, as_latex, as_markdown, caption_of, rank_table
 
     if output in ("json", "csv"):
         rows = [
@@ -261,7 +261,7 @@ def _with_p(reranking: Reranking) -> pd.DataFrame:
 
 def _print_group(group: Sequence[Reranking]) -> None:
     """Print comparisons with one table, and the verdict."""
-    from rebench.analysis.rank_table import (
+    from rebench.analysis.result_table import (
         legend,
         overlap_legend,
         overlap_table,
@@ -442,7 +442,7 @@ def _print_matrices(
 
 def _print_matrix(pairs: pd.DataFrame, names: list[str], shared: str, percent: float) -> None:
     """Print tau between every two rankings at one K."""
-    from rebench.analysis.rank_table import LEVEL
+    from rebench.analysis.result_table import LEVEL
 
     if pairs.empty:
         say(f"{shared}, top {percent:g} %: no pair has 10 cells in common\n")

@@ -196,7 +196,7 @@ def _power(sweep: SweepSpec, expansion: Expansion, drop: float, like: str | None
     import pandas as pd
 
     from rebench.analysis import read_accuracies
-    from rebench.analysis.doubts import FEWEST_SEEDS
+    from rebench.analysis.conditions import FEWEST_SEEDS
     from rebench.analysis.power import power
     from rebench.tables import open_table
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 from rebench.analysis import Reranking, Study
-from rebench.analysis.rank_table import (
+from rebench.analysis.result_table import (
     LEVEL,
     alike,
     legend,

@@ -20,8 +20,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from rebench.analysis import Reliability, Reranking, compare, rank_intervals, reliability
-from rebench.analysis.concordance import MIN_CELLS, top_sizes
 from rebench.analysis.paired import Accuracies
+from rebench.analysis.tau import MIN_CELLS, top_sizes
 from rebench.printable import number, printable, probability, span
 from rebench.runs import write_atomically
 from rebench.spaces import NamedItems

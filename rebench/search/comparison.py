@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from scipy import stats
 from threadpoolctl import threadpool_limits
 
-from rebench.analysis.rank_table import as_latex, as_markdown, latex_text
+from rebench.analysis.result_table import as_latex, as_markdown, latex_text
 from rebench.arguments import Between, checked
 from rebench.drawable import Drawable
 from rebench.errors import InputError, UnknownNameError

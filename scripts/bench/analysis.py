@@ -16,9 +16,9 @@ from results_file import publish, scaled
 from scipy import stats
 
 from rebench.analysis import TOP_PERCENT, Paired
-from rebench.analysis.concordance import resampled_curves, top_sizes
-from rebench.analysis.exchange import exchange_p_values
-from rebench.analysis.ranking import between_seeds, resampled
+from rebench.analysis.permutation_test import exchange_p_values
+from rebench.analysis.seed_tau import between_seeds, resampled
+from rebench.analysis.tau import resampled_curves, top_sizes
 from rebench.machine import keep_freed_memory
 
 MEASURES = ("rebench/analysis",)

@@ -35,7 +35,7 @@ from results_file import RESULTS, kept, publish
 from scipy import stats
 
 from rebench.analysis import TOP_PERCENT, Accuracies, Paired, rank_intervals
-from rebench.analysis.curve import rank_curve
+from rebench.analysis.drop import rank_curve
 
 Floats = NDArray[np.float64]
 

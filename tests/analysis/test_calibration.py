@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from support import PROJECT
 
-from rebench.analysis.curve import rank_curve
+from rebench.analysis.drop import rank_curve
 
 
 def _rows(folder: Path) -> list[dict[str, object]]:

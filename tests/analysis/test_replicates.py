@@ -14,11 +14,11 @@ from support import PROJECT
 
 from cells.classes import trainable_networks
 from rebench.analysis import Accuracies, Paired, agreement, rerank
-from rebench.analysis.curve import rank_curve
+from rebench.analysis.drop import rank_curve
 from rebench.analysis.equal_cells import EqualCells, equal_cell_tau, partners
 from rebench.analysis.p_values import bootstrap_p_values
-from rebench.analysis.rank_table import caption_of
 from rebench.analysis.replicates import shared_seed_bias, with_replicates
+from rebench.analysis.result_table import caption_of
 
 CELLS = np.sort(np.random.default_rng(0).choice(15_625, 3000, replace=False))
 

@@ -18,7 +18,7 @@ from rebench.analysis import (
     reliability,
     rerank,
 )
-from rebench.analysis.curve import rank_curve
+from rebench.analysis.drop import rank_curve
 from rebench.analysis.matrix import read_rankings, tau_matrix
 from rebench.analysis.p_values import holm
 from rebench.analysis.study import study

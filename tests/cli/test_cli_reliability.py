@@ -12,7 +12,7 @@ import pytest
 from support import json_of
 
 from rebench.analysis import Accuracies, rank_intervals, read_accuracies, reliability
-from rebench.analysis.ranks import mean_half_width
+from rebench.analysis.cell_ranks import mean_half_width
 from rebench.cli import main
 from rebench.intervals import mean_interval
 from rebench.tables import open_table

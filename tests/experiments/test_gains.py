@@ -8,7 +8,7 @@ from made_surfaces import made_surface, some_cells, surface_table
 from scipy import stats
 
 from experiments.surface.gains import of_most, rate_gains, rate_reranking
-from rebench.analysis.ranking import TauSamples
+from rebench.analysis.seed_tau import TauSamples
 
 CELLS = some_cells(60)
 

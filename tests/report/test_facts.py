@@ -13,7 +13,7 @@ from drawings import reranking
 from report_tables import run_table
 
 from rebench.analysis import Choices, Study
-from rebench.analysis.rank_table import legend, rank_table, summary
+from rebench.analysis.result_table import legend, rank_table, summary
 from rebench.analysis.study import study
 from rebench.report.blocks import Callout, Code, Details, Heading, TableBlock, Text
 from rebench.report.content import _callout, _curve_blocks, _results

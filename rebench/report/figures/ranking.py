@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullFormatter, StrMethodFormatter
 
 from rebench.analysis import Reranking
-from rebench.analysis.rank_table import LEVEL
+from rebench.analysis.result_table import LEVEL
 from rebench.errors import UnknownNameError
 from rebench.report.figures.style import (
     COLOURS,

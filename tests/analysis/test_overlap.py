@@ -10,8 +10,8 @@ import pytest
 from simulated_tables import two_tables
 
 from rebench.analysis import Paired, compare
-from rebench.analysis.ranking import resampled
-from rebench.analysis.transfer import transfer
+from rebench.analysis.overlap import transfer
+from rebench.analysis.seed_tau import resampled
 
 
 def _pairs(a, b, names):

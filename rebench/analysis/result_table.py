@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Final
 import pandas as pd
 
 from rebench.analysis.choices import TOP_PERCENT
-from rebench.analysis.concordance import MIN_CELLS
 from rebench.analysis.replicates import has_replicates
+from rebench.analysis.tau import MIN_CELLS
 from rebench.printable import number, printable, probability, span
 
 if TYPE_CHECKING:
-    from rebench.analysis.reranking import Reranking
+    from rebench.analysis.result import Reranking
 
 __all__ = [
     "LEVEL",

@@ -15,10 +15,10 @@ from support import PROJECT
 
 from rebench.analysis import TOP_PERCENT, Paired, agreement
 from rebench.analysis.common_scale import unchanged
-from rebench.analysis.concordance import dense_codes, top_mask
-from rebench.analysis.curve import rank_curve
-from rebench.analysis.exchange import Exchange, exchange_p_values
+from rebench.analysis.drop import rank_curve
 from rebench.analysis.p_values import p_values_of
+from rebench.analysis.permutation_test import Exchange, exchange_p_values
+from rebench.analysis.tau import dense_codes, top_mask
 from rebench.tables.seed_effects import centred
 
 sys.path.append(str(PROJECT / "scripts" / "bench"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from rebench.analysis import Paired
-from rebench.analysis.curve import _excess
+from rebench.analysis.drop import _excess
 
 
 def test_noise_of_cells_that_change_their_rank_is_that_of_their_new_rank():

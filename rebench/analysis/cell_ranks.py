@@ -23,9 +23,9 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import special
 
-from rebench.analysis.concordance import Floats
 from rebench.analysis.paired import Accuracies
 from rebench.analysis.seed_noise import reach
+from rebench.analysis.tau import Floats
 from rebench.errors import InputError
 from rebench.intervals import student_reach
 from rebench.tables.seed_effects import means_of, ranks_of

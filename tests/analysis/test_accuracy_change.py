@@ -11,7 +11,7 @@ from scipy import stats
 from simulated_tables import two_tables
 
 from rebench.analysis import Paired
-from rebench.analysis.improvement import improvement as improvement_of
+from rebench.analysis.accuracy_change import improvement as improvement_of
 from rebench.intervals import share_interval
 
 

@@ -10,9 +10,9 @@ from scipy import stats
 from simulated_tables import table_of, two_tables
 
 from rebench.analysis import Paired
-from rebench.analysis.curve import rank_curve
-from rebench.analysis.doubts import _failed_by_chance, _favoured, _noise_by_rank
-from rebench.analysis.left_out import _best_are_left, _outlying, differ
+from rebench.analysis.conditions import _failed_by_chance, _favoured, _noise_by_rank
+from rebench.analysis.drop import rank_curve
+from rebench.analysis.left_out_runs import _best_are_left, _outlying, differ
 from rebench.analysis.p_values import p_values_of
 
 

@@ -11,22 +11,22 @@ from scipy import special
 
 from rebench.analysis.choices import TOP_PERCENT
 from rebench.analysis.common_scale import FEW_CELLS
-from rebench.analysis.concordance import Floats, top_sizes
-from rebench.analysis.doubts import doubts_of
-from rebench.analysis.exchange import exchange_p_values
-from rebench.analysis.left_out import without_gaps, without_outliers
+from rebench.analysis.conditions import doubts_of
+from rebench.analysis.left_out_runs import without_gaps, without_outliers
+from rebench.analysis.overlap import transfer
 from rebench.analysis.p_values import bootstrap_p_values
 from rebench.analysis.paired import Chooser, Paired
-from rebench.analysis.ranking import (
+from rebench.analysis.permutation_test import exchange_p_values
+from rebench.analysis.replicates import shared_seed_bias, with_replicates
+from rebench.analysis.seed_noise import Rng, SeedNoise, pooled_sd
+from rebench.analysis.seed_tau import (
     MOST_FOR_P_VALUES,
     agreement_frame,
     between_seeds,
     resampled_agreement,
     seed_jackknife,
 )
-from rebench.analysis.replicates import shared_seed_bias, with_replicates
-from rebench.analysis.seed_noise import Rng, SeedNoise, pooled_sd
-from rebench.analysis.transfer import transfer
+from rebench.analysis.tau import Floats, top_sizes
 from rebench.errors import InputError
 from rebench.tables.seed_effects import means_of
 

@@ -12,8 +12,7 @@ from search_tables import final_accuracy
 from simulated_tables import two_tables
 
 from rebench.analysis import TOP_PERCENT, Paired, agreement
-from rebench.analysis.concordance import top_mask, top_sizes
-from rebench.analysis.ranking import (
+from rebench.analysis.seed_tau import (
     TauSamples,
     affordable,
     at_k,
@@ -25,6 +24,7 @@ from rebench.analysis.ranking import (
     seed_jackknife,
     with_interval,
 )
+from rebench.analysis.tau import top_mask, top_sizes
 from rebench.errors import InputError
 
 

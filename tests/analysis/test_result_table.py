@@ -13,7 +13,7 @@ from drawings import reranking
 from report_tables import run_table
 
 from rebench.analysis import Choices
-from rebench.analysis.rank_table import (
+from rebench.analysis.result_table import (
     alike,
     as_latex,
     as_markdown,

@@ -14,7 +14,7 @@ import rebench
 from cells.classes import trainable_networks
 from rebench.analysis import Paired, agreement, reliability, rerank
 from rebench.analysis import compare as compare_tables
-from rebench.analysis.rank_table import summary
+from rebench.analysis.result_table import summary
 from rebench.errors import InputError, UnknownNameError
 from rebench.printable import signed
 from rebench.tables import Table, open_table

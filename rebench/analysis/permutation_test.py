@@ -19,7 +19,10 @@ from numpy.typing import NDArray
 
 from rebench.analysis.choices import TOP_PERCENT
 from rebench.analysis.common_scale import on_scale_of, unchanged
-from rebench.analysis.concordance import (
+from rebench.analysis.p_values import p_values_of
+from rebench.analysis.paired import Chooser, Paired, measured
+from rebench.analysis.seed_noise import Rng
+from rebench.analysis.tau import (
     MIN_CELLS,
     Floats,
     Ints,
@@ -28,9 +31,6 @@ from rebench.analysis.concordance import (
     top_sizes,
     top_tau,
 )
-from rebench.analysis.p_values import p_values_of
-from rebench.analysis.paired import Chooser, Paired, measured
-from rebench.analysis.seed_noise import Rng
 from rebench.tables.seed_effects import centred, means_of
 
 __all__ = ["Exchange", "exchange_p_values"]

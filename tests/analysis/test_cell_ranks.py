@@ -8,7 +8,7 @@ from scipy import stats
 from simulated_tables import table_of
 
 from rebench.analysis import Accuracies, rank_intervals, read_accuracies
-from rebench.analysis.ranks import critical_values
+from rebench.analysis.cell_ranks import critical_values
 from rebench.errors import InputError
 from rebench.tables import open_table
 

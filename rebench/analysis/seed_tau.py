@@ -20,7 +20,9 @@ from numpy.typing import NDArray
 from scipy import special
 
 from rebench.analysis.choices import TOP_PERCENT
-from rebench.analysis.concordance import (
+from rebench.analysis.paired import Chooser, Columns, Paired, choosers_of, measured
+from rebench.analysis.seed_noise import Rng
+from rebench.analysis.tau import (
     MIN_CELLS,
     Floats,
     Ints,
@@ -30,8 +32,6 @@ from rebench.analysis.concordance import (
     top_mask,
     top_sizes,
 )
-from rebench.analysis.paired import Chooser, Columns, Paired, choosers_of, measured
-from rebench.analysis.seed_noise import Rng
 from rebench.intervals import student_reach
 from rebench.tables.seed_effects import TIE_WIDTH, means_of
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from rebench.analysis.concordance import (
+from rebench.analysis.tau import (
     chosen_curves,
     dense_codes,
     resampled_curves,

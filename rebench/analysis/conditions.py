@@ -7,10 +7,10 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from rebench.analysis.common_scale import LEAST_SD
-from rebench.analysis.concordance import Floats
-from rebench.analysis.left_out import differ
+from rebench.analysis.left_out_runs import differ
 from rebench.analysis.paired import Accuracies, Paired
 from rebench.analysis.seed_noise import pooled_sd
+from rebench.analysis.tau import Floats
 
 __all__ = ["FEWEST_SEEDS", "Doubts", "doubts_of"]
 

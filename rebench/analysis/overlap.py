@@ -13,7 +13,16 @@ from typing import TypeAlias
 import numpy as np
 import pandas as pd
 
-from rebench.analysis.concordance import (
+from rebench.analysis.paired import Columns, Paired
+from rebench.analysis.seed_noise import Rng
+from rebench.analysis.seed_tau import (
+    affordable,
+    of_both_recipes,
+    resampled,
+    run_pairs,
+    with_interval,
+)
+from rebench.analysis.tau import (
     MIN_CELLS,
     Floats,
     Ints,
@@ -22,15 +31,6 @@ from rebench.analysis.concordance import (
     last_of_best,
     top_sizes,
 )
-from rebench.analysis.paired import Columns, Paired
-from rebench.analysis.ranking import (
-    affordable,
-    of_both_recipes,
-    resampled,
-    run_pairs,
-    with_interval,
-)
-from rebench.analysis.seed_noise import Rng
 from rebench.tables.seed_effects import TIE_WIDTH
 
 __all__ = ["transfer"]

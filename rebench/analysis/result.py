@@ -12,13 +12,13 @@ from typing import Literal, TypeAlias
 import numpy as np
 import pandas as pd
 
+from rebench.analysis.accuracy_change import improvement
 from rebench.analysis.choices import TOP_PERCENT
 from rebench.analysis.common_scale import FEW_CELLS
-from rebench.analysis.concordance import MIN_CELLS, refuse_small_top
-from rebench.analysis.curve import rank_curve
-from rebench.analysis.improvement import improvement
+from rebench.analysis.drop import rank_curve
 from rebench.analysis.paired import Accuracies, Paired
-from rebench.analysis.rank_table import (
+from rebench.analysis.replicates import assumed_equal, has_replicates
+from rebench.analysis.result_table import (
     LEVEL,
     as_html,
     as_latex,
@@ -27,9 +27,9 @@ from rebench.analysis.rank_table import (
     rank_table,
     with_notes,
 )
-from rebench.analysis.ranking import of_means, seed_jackknife
-from rebench.analysis.replicates import assumed_equal, has_replicates
 from rebench.analysis.seed_noise import Rng
+from rebench.analysis.seed_tau import of_means, seed_jackknife
+from rebench.analysis.tau import MIN_CELLS, refuse_small_top
 from rebench.drawable import Drawable
 from rebench.printable import number, probability, signed, span
 from rebench.tables.columns import MEAN_SEED
