@@ -103,7 +103,7 @@ class ShortCurves:
             for row in self._of_cell[index].itertuples(index=False)
         }
 
-    def along(self, key: Key, epochs: Sequence[int]) -> tuple[Floats, Floats, Floats]:
+    def accuracies_after(self, key: Key, epochs: Sequence[int]) -> tuple[Floats, Floats, Floats]:
         """Return cells, seeds and accuracies [runs, epochs] of all runs of one group."""
         rows = self._rows
         rows = rows[(rows["dataset"] == key.dataset) & (rows["split"] == key.split)]

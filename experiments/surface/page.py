@@ -146,7 +146,7 @@ def _reranked(row: Row, *, of_most: bool = False) -> str:
     allowed = ", adjusted for the choice" if of_most and interval else ""
     return (
         f"tau = {row['tau']:.2f}, seed tau = {row['seed_tau']:.2f}: "
-        f"a drop of {row['drop']:.2f}{interval}{allowed}; corrected tau {row['ratio']:.2f}"
+        f"a drop of {row['drop']:.2f}{interval}{allowed}; corrected tau {row['corrected_tau']:.2f}"
     )
 
 

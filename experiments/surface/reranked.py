@@ -30,7 +30,7 @@ def reranked(table: str, recipes: list[str]) -> pd.DataFrame:
     tables = {}
     for recipe in recipes:
         one = rebench.open(f"{table}@{recipe}")
-        dataset, split, epochs = one.usual_key()
+        dataset, split, epochs = one.default_key()
         tables[recipe] = read_accuracies(
             one.frame(), dataset=dataset, split=split, epochs=epochs, name=recipe
         )

@@ -55,7 +55,7 @@ class Reranking(Drawable):
     """Name of the third table that selects the top K %; if None, the baseline selects them."""
     by_k: pd.DataFrame
     """One row per K: `top_percent`, `n_cells`, `tau`, `seed_tau` and `drop` with `_low` and `_high`
-    (95 %), `ratio` (corrected tau), `drop_error` (standard error), and `p_value` (at this K) and
+    (95 %), `corrected_tau`, `drop_error` (standard error), and `p_value` (at this K) and
     `p_family` (adjusted for all K) of no drop; `overlap`, `seed_overlap`, `regret` (points) and
     `seed_regret` with `_low` and `_high`."""
     notes: tuple[str, ...]
@@ -86,14 +86,14 @@ class Reranking(Drawable):
         return float(self.by_k["p_family"].min())
 
     @property
-    def p_judged(self) -> float:
+    def p_of_verdict(self) -> float:
         """Return the p-value of the verdict, adjusted for all comparisons of a study, if any."""
         return self.p_value if self.p_adjusted is None else self.p_adjusted
 
     @property
-    def p_by_percent(self) -> dict[float, float]:
+    def p_adjusted_by_k(self) -> dict[float, float]:
         """Return the p-value at each K, adjusted for all K and for all comparisons of a study."""
-        factor = self.p_judged / self.p_value
+        factor = self.p_of_verdict / self.p_value
         values = np.minimum(self.by_k["p_family"] * factor, 1)
         return dict(zip(self.by_k["top_percent"], values, strict=True))
 
@@ -146,7 +146,7 @@ class Reranking(Drawable):
         return tuple(float(self._whole[name]) for name in ("drop", "drop_low", "drop_high"))  # type: ignore[return-value]  # three of them
 
     @property
-    def ratio(self) -> float:
+    def corrected_tau(self) -> float:
         """Return the corrected tau at the largest K: tau divided by seed tau.
 
         It is NaN if seed tau is at most 0.1.
@@ -155,7 +155,7 @@ class Reranking(Drawable):
         exact for Pearson's correlation. The drop shrinks as noise grows; the corrected tau grows a
         little (`docs/explanation/analysis.md`).
         """
-        return float(self._whole["ratio"])
+        return float(self._whole["corrected_tau"])
 
     @property
     def _whole(self) -> pd.Series[float]:
@@ -242,9 +242,9 @@ class Reranking(Drawable):
                 f"{_numbers(largest)}. {self._scope} Train a second seed"
                 f"{' of more cells' if few else ''}, or give a table with several seeds."
             )
-        if not math.isfinite(self.p_judged):
+        if not math.isfinite(self.p_of_verdict):
             return f"No p-value can be given; the notes say why. {_numbers(largest)}. {self._scope}"
-        if self.p_judged <= LEVEL:
+        if self.p_of_verdict <= LEVEL:
             claim = "The rankings differ by more than seeds explain."
             row = curve.loc[curve["p_family"].idxmin()]
             warnings = [
@@ -268,7 +268,7 @@ class Reranking(Drawable):
                     "Tau is above seed tau: the tables agree more than independent runs do. Check "
                     "whether they share runs."
                 )
-        p_text = f"{_p_text(self.p_by_percent[row['top_percent']])}, adjusted for all K"
+        p_text = f"{_p_text(self.p_adjusted_by_k[row['top_percent']])}, adjusted for all K"
         if self.comparisons > 1:
             p_text += f" and {self.comparisons} comparisons"
         return " ".join([claim, f"{_numbers(row, p_text)}.", self._scope, *warnings])

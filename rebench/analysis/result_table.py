@@ -81,7 +81,7 @@ def rank_table(rerankings: Sequence[Reranking]) -> pd.DataFrame:
         for row in one.by_k.dropna(subset=["tau"]).to_dict("records"):
             if several and usual and row["top_percent"] not in _MAIN_PERCENT:
                 continue
-            p_value = one.p_by_percent[row["top_percent"]]
+            p_value = one.p_adjusted_by_k[row["top_percent"]]
             taus = {
                 name.replace("_", " "): number(row[name]) or "-"
                 for name in ("tau", "seed_tau", "drop")
@@ -91,7 +91,7 @@ def rank_table(rerankings: Sequence[Reranking]) -> pd.DataFrame:
                 | {"K": f"{row['top_percent']:g}", items: f"{row['n_cells']:.0f}"}
                 | taus
                 | {"95 % CI": span(row["drop_low"], row["drop_high"]) or "-"}
-                | {"corrected tau": number(row["ratio"]) or "-"}
+                | {"corrected tau": number(row["corrected_tau"]) or "-"}
                 | {"p": probability(p_value) if math.isfinite(p_value) else "-"}
             )
     return pd.DataFrame(rows)
@@ -149,9 +149,9 @@ def regret_sentence(one: Reranking) -> str:
 def summary(rerankings: Sequence[Reranking]) -> str:
     """State which of several rankings differ from their common baseline."""
     baseline, n = rerankings[0].baseline.name, len(rerankings)
-    different = [one.other.name for one in rerankings if one.p_judged <= LEVEL]
-    unknown = [one.other.name for one in rerankings if math.isnan(one.p_judged)]
-    equal = sum(one.p_judged > LEVEL for one in rerankings)
+    different = [one.other.name for one in rerankings if one.p_of_verdict <= LEVEL]
+    unknown = [one.other.name for one in rerankings if math.isnan(one.p_of_verdict)]
+    equal = sum(one.p_of_verdict > LEVEL for one in rerankings)
     said = []
     if different:
         said.append(

@@ -3,8 +3,8 @@
 `tau` is Kendall's tau-b between a run of each cell under one recipe and a run under the other, with
 different seeds. It is the mean over pairs of seeds. `seed_tau` is the same tau between runs of one
 recipe: the geometric mean of both recipes. If both recipes rank all cells equally, tau is about
-seed tau. `drop` is seed tau minus tau. The drop shrinks as noise grows. Therefore `ratio`, tau
-divided by seed tau, is reported too.
+seed tau. `drop` is seed tau minus tau. The drop shrinks as noise grows. Therefore `corrected_tau`,
+tau divided by seed tau, is reported too.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _FEWEST_DRAWS: Final = 100
 _FEWEST_CHOSEN: Final = 40
 # Coverage of every interval.
 _LEVEL: Final = 0.95
-# The ratio is computed only if seed tau is above this value.
+# Corrected tau is computed only if seed tau is above this value.
 _LEAST: Final = 0.1
 # A pair of columns of runs is used if at least this share of the cells has two runs of different
 # seeds there. `_MOST` applies if both columns have the same number.
@@ -273,9 +273,9 @@ def agreement(
     """Return tau, seed tau and drop of two tables at each K.
 
     Returns:
-        One row per K: `top_percent`, `n_cells`, `ratio`, and `tau`, `seed_tau` and `drop` with
-        `_low` and `_high` (bootstrap over functional classes; each draw selects its top K %). NaN
-        for fewer than `MIN_CELLS` cells; `seed_tau` is also NaN if no table has two seeds.
+        One row per K: `top_percent`, `n_cells`, `corrected_tau`, and `tau`, `seed_tau` and `drop`
+        with `_low` and `_high` (bootstrap over functional classes; each draw selects its top K %).
+        NaN for fewer than `MIN_CELLS` cells; `seed_tau` is also NaN if no table has two seeds.
     """
     agreed, classes = resampled_agreement(paired, top_percent, draws=draws, rng=rng)
     return agreement_frame(agreed, classes, top_percent)
@@ -389,11 +389,12 @@ def agreement_frame(agreed: TauSamples, classes: int, top_percent: Sequence[floa
 def at_k(
     agreed: TauSamples, column: int, n: int | None = None, level: float = _LEVEL
 ) -> dict[str, float]:
-    """Return `n_cells`, `ratio`, and `tau`, `seed_tau` and `drop` with intervals at one K."""
+    """Return numbers at one K: of cells, corrected tau; tau, seed tau and drop with intervals."""
     row: dict[str, float] = {"n_cells": int(agreed.n_cells[column])}
     for name, drawn in (("tau", agreed.tau), ("seed_tau", agreed.seed_tau), ("drop", agreed.drop)):
         row |= with_interval(name, drawn[:, column], n, level)
-    return row | {"ratio": row["tau"] / row["seed_tau"] if row["seed_tau"] > _LEAST else math.nan}
+    corrected = row["tau"] / row["seed_tau"] if row["seed_tau"] > _LEAST else math.nan
+    return row | {"corrected_tau": corrected}
 
 
 def of_means(paired: Paired, top_percent: Sequence[float] = TOP_PERCENT) -> pd.DataFrame:

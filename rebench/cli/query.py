@@ -94,18 +94,20 @@ def query(
             raise MissingDataError(f"{opened.name} has no accuracy of {title}")
         print_rows(rows, as_json=as_json, title=f"{title} in {opened.name}")
         return
-    key = opened.usual_key(dataset, split, epochs)
+    key = opened.default_key(dataset, split, epochs)
     title = f"{title}, {_measured(key)}"
     benchmark = open_table(published) if published is not None else None
     source = context.get_parameter_source("published")
     implied = source is not None and source.name == "ENVIRONMENT"
-    if benchmark is not None and implied and not benchmark.holds(index, *key):
+    if benchmark is not None and implied and not benchmark.has_value(index, *key):
         lacking = opened.space.title(index)
         warn(f"{benchmark.name} (REBENCH_BENCHMARK) has no {lacking} for {key}: not compared")
         benchmark = None
     named = [(_label(str(published), benchmark), benchmark)] if benchmark else []
     if len(by_recipe) > 1:
-        held = [(str(name), each) for name, each in by_recipe.items() if each.holds(index, *key)]
+        held = [
+            (str(name), each) for name, each in by_recipe.items() if each.has_value(index, *key)
+        ]
         if not held:
             raise opened.group(*key).lacking(index, opened.name)
         held.sort(key=lambda side: -opened.measure.goodness(side[1].query(index, *key).mean))

@@ -256,7 +256,7 @@ def _print_rerankings(rerankings: Sequence[Reranking], output: Format) -> None:
 def _with_p(reranking: Reranking) -> pd.DataFrame:
     """Return the rows of a comparison with `p_adjusted`, the p-value of the printed table."""
     frame = reranking.frame()
-    return frame.assign(p_adjusted=frame["top_percent"].map(reranking.p_by_percent))
+    return frame.assign(p_adjusted=frame["top_percent"].map(reranking.p_adjusted_by_k))
 
 
 def _print_group(group: Sequence[Reranking]) -> None:

@@ -204,7 +204,7 @@ def _power(sweep: SweepSpec, expansion: Expansion, drop: float, like: str | None
     table = open_table(like)
     held = {key.dataset for key in table.keys if table.has_runs(key)}
     named = (name for name in (*sweep.datasets, "cifar10", "cifar10-valid") if name in held)
-    usual = table.usual_key(next(named, None))
+    usual = table.default_key(next(named, None))
     lengths = {key.epochs for key in table.keys if key[:2] == usual[:2]}
     key = usual._replace(epochs=min(lengths, key=lambda epochs: abs(epochs - sweep.epochs)))
     if not 0.5 <= key.epochs / sweep.epochs <= 2:

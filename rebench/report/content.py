@@ -75,7 +75,7 @@ def _results(rerankings: Sequence[Reranking]) -> list[Block]:
 
 
 def _callout(reranking: Reranking, label: str = "") -> Callout:
-    changed = reranking.p_judged <= LEVEL
+    changed = reranking.p_of_verdict <= LEVEL
     return Callout(label or reranking.name, reranking.sentence, changed=changed)
 
 

@@ -402,7 +402,7 @@ def _common_dataset(tables: Sequence[Table]) -> str:
     if not common:
         said = "; ".join(", ".join(sorted(names)) for names in held)
         raise InputError(f"the tables have no data set in common ({said})")
-    usual = tables[0].usual_key().dataset
+    usual = tables[0].default_key().dataset
     if usual in common:
         return usual
     return min(common)
@@ -508,7 +508,7 @@ def _along_curve(table: Table, keys: list[Key], epochs: Collection[int] | None) 
     key = long_enough[0]
     if not asked:
         asked = sorted({max(1, key.epochs // _ETA**rung) for rung in range(_RUNGS)})
-    along = table.along(key, asked)
+    along = table.accuracies_after(key, asked)
     shown = []
     for place, after in enumerate(asked):
         shown.append(_Shown(key, after, along[:, :, place]))

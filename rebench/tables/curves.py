@@ -49,7 +49,7 @@ class CurveFile:
             for row in table.slice(start, stop - start).to_pylist()
         }
 
-    def along(self, key: Key, epochs: Sequence[int]) -> tuple[Ints, Ints, Floats]:
+    def accuracies_after(self, key: Key, epochs: Sequence[int]) -> tuple[Ints, Ints, Floats]:
         """Return cells, seeds and accuracies [runs, epochs] of all runs of one group."""
         names = ["index", *Key._fields, "seed", "accuracy"]
         asked = [pc.field(name) == value for name, value in zip(Key._fields, key, strict=True)]
@@ -123,7 +123,7 @@ class RunCurves:
         for group in range(self._file.groups):
             yield self._file.read([group]).to_pandas()
 
-    def along(self, key: Key, epochs: Sequence[int]) -> tuple[Ints, Ints, Floats]:
+    def accuracies_after(self, key: Key, epochs: Sequence[int]) -> tuple[Ints, Ints, Floats]:
         """Return cells, seeds and accuracies [runs, epochs] of all runs of one group."""
         trials = self._rows[(self._rows[list(Key._fields)] == list(key)).all(axis=1)]
         wanted = pc.and_(

@@ -82,7 +82,7 @@ class CurveSource(Protocol):
     def of(self, index: int) -> dict[tuple[Key, int], CurveArrays]:
         """Return the curves of one cell by ((data set, split, epochs), seed)."""
 
-    def along(self, key: Key, epochs: Sequence[int]) -> tuple[Ints, Ints, Floats]:
+    def accuracies_after(self, key: Key, epochs: Sequence[int]) -> tuple[Ints, Ints, Floats]:
         """Return cells, seeds and accuracies [runs, epochs] of all runs of one group."""
 
     def of_rows(self, rows: pd.DataFrame) -> CurveSource | None:

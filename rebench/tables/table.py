@@ -1,7 +1,7 @@
 """`Table`: accuracies of the space by cell, data set, split, epochs and seed.
 
 Nothing here is random or imputed: absent seeds and cells stay absent, and every summary shows its
-number of seeds. The table has defaults (`usual_key`). Accuracies are in percent.
+number of seeds. The table has defaults (`default_key`). Accuracies are in percent.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ class Table:
             if k not in self._source.means or (k.dataset, k.epochs) not in trained
         )
 
-    def usual_key(
+    def default_key(
         self, dataset: str | None = None, split: str | None = None, epochs: int | None = None
     ) -> Key:
         """Return the key of the arguments, with the table's defaults for missing arguments.
@@ -230,7 +230,7 @@ class Table:
     def __repr__(self) -> str:
         if not self.keys:
             return f"<Table {self.name!r}: no rows>"
-        key = self.usual_key()
+        key = self.default_key()
         group = self.group(*key)
         recipe = f"recipe {self.recipe}, " if self.recipe else ""
         most = int(group.n.max())
@@ -251,7 +251,7 @@ class Table:
         self, dataset: str | None = None, split: str | None = None, epochs: int | None = None
     ) -> Group:
         """Return one group as dense arrays [cell, seed], for computations over the space."""
-        key = self.usual_key(dataset, split, epochs)
+        key = self.default_key(dataset, split, epochs)
         group = self._groups.get(key)
         if group is None:
             if key not in self._source.keys:
@@ -259,7 +259,7 @@ class Table:
             group = self._groups[key] = Group(self._source, key)
         return group
 
-    def holds(
+    def has_value(
         self,
         cell: CellName,
         dataset: str | None = None,
@@ -267,7 +267,7 @@ class Table:
         epochs: int | None = None,
     ) -> bool:
         """Return whether the table has any value of a cell for this data set, split and epochs."""
-        key = self.usual_key(dataset, split, epochs)
+        key = self.default_key(dataset, split, epochs)
         return key in self.keys and bool(self.group(*key).n[self.space.find(cell)])
 
     @checked
@@ -386,7 +386,7 @@ class Table:
 
     def _with_costs(self, dataset: str | None, epochs: int | None) -> Group:
         """Return the group with the costs: of split `train`, which has times, or else any."""
-        dataset, _, epochs = self.usual_key(dataset, None, epochs)
+        dataset, _, epochs = self.default_key(dataset, None, epochs)
         splits = [k.split for k in self.keys if (k.dataset, k.epochs) == (dataset, epochs)]
         split = "train" if "train" in splits or not splits else splits[0]
         return self.group(dataset, split, epochs)
@@ -408,7 +408,7 @@ class Table:
         allowed value. Of equal ranks the lower index comes first. A cell with an unknown cost is
         omitted if that cost has a limit.
         """
-        key = self.usual_key(dataset, split, epochs)
+        key = self.default_key(dataset, split, epochs)
         summary = self.summary(*key)
         group = self._with_costs(key.dataset, key.epochs)
         costs = _by_index(group.costs, group)
@@ -424,15 +424,15 @@ class Table:
         """Return a cell's per-epoch curves by ((data set, split, epochs), seed)."""
         index = self.space.find(cell)
         found = self._curves_of().of(index)
-        if not found and not any(self.holds(index, *key) for key in self.keys):
+        if not found and not any(self.has_value(index, *key) for key in self.keys):
             raise self.group().lacking(index, self.name)
         return found
 
     @checked
-    def along(self, key: Key, epochs: Sequence[int]) -> NDArray[np.float64]:
+    def accuracies_after(self, key: Key, epochs: Sequence[int]) -> NDArray[np.float64]:
         """Return accuracies [cell, seed, epochs] of a group's runs after the given epochs."""
         group = self.group(*key)
-        cells, seeds, accuracy = self._curves_of().along(key, epochs)
+        cells, seeds, accuracy = self._curves_of().accuracies_after(key, epochs)
         values = np.full((*group.present.shape, len(epochs)), np.nan)
         held = np.isin(seeds, group.seeds)
         values[cells[held], np.searchsorted(group.seeds, seeds[held])] = accuracy[held]
@@ -456,7 +456,7 @@ class Table:
         """Return accuracy and loss after every epoch (from 1): columns by metric and seed."""
         import pandas as pd
 
-        wanted = self.usual_key(dataset, split, epochs)
+        wanted = self.default_key(dataset, split, epochs)
         curves = {
             (metric, seed): getattr(curve, metric)
             for (key, seed), curve in self.curves(cell).items()

@@ -48,7 +48,7 @@ def test_curve_holds_agreement_and_noise_side_by_side():
         found.frame()["seed_tau"].iloc[0],
     )
     assert found.drop[0] == pytest.approx(found.seed_tau - found.tau)
-    assert found.ratio == pytest.approx(found.tau / found.seed_tau)
+    assert found.corrected_tau == pytest.approx(found.tau / found.seed_tau)
 
 
 @pytest.mark.parametrize(
@@ -105,9 +105,9 @@ def test_verdict_has_claim_numbers_interval_p_and_scope():
     )
     several = replace(found, p_adjusted=0.04, comparisons=2)
     assert "; p = 0.040, adjusted for all K and 2 comparisons). " in several.sentence
-    assert several.p_by_percent[100.0] == pytest.approx(0.04)
+    assert several.p_adjusted_by_k[100.0] == pytest.approx(0.04)
     uneven = found.by_k.assign(p_family=np.linspace(0.02, 0.5, 12))
-    assert replace(several, by_k=uneven).p_by_percent[1.0] == 1
+    assert replace(several, by_k=uneven).p_adjusted_by_k[1.0] == 1
     assert "drop of 0.35 (p = 0.050, adjusted for all K)" in (
         rerank(found.paired, dataset="", draws=0).sentence
     )
@@ -216,7 +216,7 @@ def test_compare_takes_names_tables_and_rows_alike():
         compare_tables(*tables, dataset="cifar10")
     # As on the page of findings: a drop of 0.31, a corrected tau of 0.38.
     assert by_name.drop[0] == pytest.approx(0.3107, abs=5e-5)
-    assert by_name.ratio == pytest.approx(0.381, abs=5e-4)
+    assert by_name.corrected_tau == pytest.approx(0.381, abs=5e-4)
     assert str(by_name).startswith(f"{said}: The rankings differ by")
     assert repr(by_name) == f"<Reranking: {by_name}>"
     assert "<table" in by_name._repr_html_()
@@ -478,7 +478,7 @@ def test_p_beside_a_drop_is_that_of_its_k():
     """Without a difference the sentence gives the drop at the largest K, and p at this K."""
     found = _rerank(_pair(80, (3, 3), 0.0), top_percent=[100, 50])
     uneven = replace(found, by_k=found.by_k.assign(p_family=[0.9, 0.4]))
-    assert uneven.p_judged == 0.4
+    assert uneven.p_of_verdict == 0.4
     assert "p = 0.900, adjusted for all K). " in uneven.sentence
     of_two = replace(uneven, p_adjusted=0.44, comparisons=2)
     assert "p = 0.990, adjusted for all K and 2 comparisons). " in of_two.sentence

@@ -40,7 +40,7 @@ def test_row_of_one_comparison_is_the_row_of_its_curve():
         "K": "100", "cells": "60", "tau": f"{first['tau']:.2f}",
         "seed tau": f"{first['seed_tau']:.2f}", "drop": f"{first['drop']:.2f}",
         "95 % CI": f"{first['drop_low']:.2f} to {first['drop_high']:.2f}",
-        "corrected tau": f"{first['ratio']:.2f}", "p": f"{first['p_family']:.3f}",
+        "corrected tau": f"{first['corrected_tau']:.2f}", "p": f"{first['p_family']:.3f}",
     }  # fmt: skip
 
 
@@ -49,8 +49,8 @@ def test_several_comparisons_have_a_row_for_each_recipe_and_three_k():
     table = rank_table(found)
     expected = itertools.product(("fixed(lr=0.3)", "topology"), ("100", "50", "10"))
     assert list(zip(table["recipe"], table["K"], strict=True)) == list(expected)
-    assert table["p"].iloc[0] == f"{found[0].p_by_percent[100.0]:.3f}"
-    assert min(found[0].p_by_percent.values()) == pytest.approx(found[0].p_adjusted)
+    assert table["p"].iloc[0] == f"{found[0].p_adjusted_by_k[100.0]:.3f}"
+    assert min(found[0].p_adjusted_by_k.values()) == pytest.approx(found[0].p_adjusted)
     asked = study(run_table(40), Choices(draws=20, top_percent=(100, 60, 30))).rerankings
     assert rank_table(asked)["K"].tolist() == ["100", "60", "30"] * 2
 

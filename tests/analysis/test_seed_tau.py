@@ -472,13 +472,13 @@ def test_an_interval_has_percentiles_as_far_out_as_student_s_is_wider(n, level):
     assert with_interval("x", drawn, n, level) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize(("seed_tau", "ratio"), [(0.1, np.nan), (0.2, 0.25)])
-def test_ratio_is_of_seed_taus_above_a_tenth(seed_tau, ratio):
+@pytest.mark.parametrize(("seed_tau", "corrected"), [(0.1, np.nan), (0.2, 0.25)])
+def test_corrected_tau_is_given_for_seed_taus_above_a_tenth(seed_tau, corrected):
     agreed = TauSamples(np.full((1, 1), 0.05), np.full((1, 1), seed_tau), np.array([12]))
     row = at_k(agreed, 0)
     assert (row["n_cells"], row["tau"], row["seed_tau"]) == (12, 0.05, seed_tau)
     assert row["drop"] == pytest.approx(seed_tau - 0.05)
-    assert row["ratio"] == pytest.approx(ratio, nan_ok=True)
+    assert row["corrected_tau"] == pytest.approx(corrected, nan_ok=True)
 
 
 @pytest.mark.parametrize(

@@ -162,7 +162,7 @@ def test_an_effect_of_seeds_on_all_cells_widens_the_interval_of_a_mean():
 def test_a_cell_with_a_run_without_accuracy_has_no_mean_and_the_rank_of_its_other_runs(
     lost, rank, tmp_path, capsys
 ):
-    key = open_table("mini@fixed").usual_key()
+    key = open_table("mini@fixed").default_key()
     rows = open_table("mini@fixed").frame(**key._asdict())
     rows.loc[rows.index[rows["index"] == rows["index"].max()][lost], "accuracy"] = np.nan
     cell, path = int(rows["index"].max()), str(tmp_path / "lost.parquet")

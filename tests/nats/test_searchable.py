@@ -254,8 +254,11 @@ def test_renamed_table_keeps_rows_and_curves(mini):
     pd.testing.assert_frame_equal(other.frame().drop(columns="dataset"),
                                   mini.frame().drop(columns="dataset"))  # fmt: skip
     pd.testing.assert_frame_equal(other.curve(102), mini.curve(102))
-    key = mini.usual_key()
-    both = [t.along(key._replace(dataset=d), [2, 5]) for t, d in ((mini, OWN), (other, "cifar100"))]
+    key = mini.default_key()
+    both = [
+        t.accuracies_after(key._replace(dataset=d), [2, 5])
+        for t, d in ((mini, OWN), (other, "cifar100"))
+    ]
     np.testing.assert_array_equal(*both)
 
 

@@ -113,11 +113,11 @@ def test_query_of_all_hides_rows_of_costs_only(capsys):
 
 
 def test_runs_are_meant_before_means(nb201):
-    assert nb201.usual_key() == ("cifar10-valid", "x-valid", 200)
-    assert nb201.usual_key("cifar100") == ("cifar100", "x-valid", 200)
-    assert nb201.usual_key("cifar10") == ("cifar10", "ori-test", 200)
+    assert nb201.default_key() == ("cifar10-valid", "x-valid", 200)
+    assert nb201.default_key("cifar100") == ("cifar100", "x-valid", 200)
+    assert nb201.default_key("cifar10") == ("cifar10", "ori-test", 200)
     again = Table.from_frame(nb201.frame(), name="again", origin="published")
-    assert again.usual_key() == nb201.usual_key()
+    assert again.default_key() == nb201.default_key()
     assert rebench.open("nb201").accuracy(1696) == nb201.accuracy(1696)
 
 

@@ -48,7 +48,7 @@ def test_question_of_one_recipe_asked_of_all_says_how_to_ask():
 
 def test_what_is_not_said_is_the_tables_own():
     table = rebench.open("mini@topology")
-    key = table.usual_key()
+    key = table.default_key()
     assert key.epochs != 200
     assert table.accuracy(1696) == table.accuracy(1696, *key)
     assert table.query(1696).epochs == key.epochs

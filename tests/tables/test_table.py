@@ -89,7 +89,7 @@ def test_cells_without_a_bad_seed_are_not_ranked_better_by_it():
     assert table.accuracy(1) > table.accuracy(3)
     assert table.best(top=2).index.tolist() == [11, 10]
     other = Table.from_frame(frame[frame["index"] < 6])
-    compared = compare_cell(table, other, 1, table.usual_key("cifar10"))
+    compared = compare_cell(table, other, 1, table.default_key("cifar10"))
     assert (compared.ranks, compared.common) == ((5, 5), 6)
 
 
