@@ -65,7 +65,7 @@ def _pages_of(notebook: Path) -> dict[str, str | bytes]:
 
 
 def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
-    """Put what is made in its place; in the overview of notebooks lead from names to pages."""
+    """Insert generated parts; link the names of notebooks to their pages."""
     if page.file.src_uri == "notebooks.md":
         markdown = _NOTEBOOK.sub(r"[`\1.ipynb`](results/notebooks/\1.md)", markdown)
     return _MADE.sub(lambda found: MAKERS[found[1]](), markdown)
@@ -127,7 +127,7 @@ def curves(schema: Mapping[str, pa.DataType]) -> str:
 
 
 def whole_space() -> str:
-    """What the benchmark of the launcher at the size of the space has measured."""
+    """Measurements of the launcher at the size of the space."""
     kept = PROJECT / "scripts" / "bench" / "results" / "whole_space.json"
     measured = json.loads(kept.read_text())
     rows = [
@@ -217,7 +217,7 @@ def _kind(field: Mapping[str, Any]) -> str:
     if "pattern" in field:
         return f"text like `{field['pattern']}`".replace("|", "\\|")
     if "items" in field:
-        if _tables_of(field) == ["RecipeSpec"]:  # what its reader takes, too
+        if _tables_of(field) == ["RecipeSpec"]:  # its reader takes texts, too
             return "list of texts or tables"
         one, comma, bounds = _kind(field["items"]).partition(",")
         return f"list of {one}s{comma}{bounds}"

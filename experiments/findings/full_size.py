@@ -114,7 +114,7 @@ def retrained(before: str, after: str, by: str | pd.Series[float] = "benchmark")
     Args:
         before: `nb201`, or a table with one run a cell.
         after: a table with one run a cell.
-        by: what selects the top K %, as in `compare`.
+        by: the choice of the top K %, as in `compare`.
 
     Returns:
         The rows of `compare` for each K; `seed_tau_own`, seed tau of `after` alone from equal
@@ -183,8 +183,9 @@ def against_published(
 ) -> dict[str, Any]:
     """Return the stored row of a procedure at one K, with estimates in place of three numbers.
 
-    `by` says what chose the best cells: the published runs on CIFAR-100 (`cifar100`), the
-    retraining (`baseline`), or a compared ranking: the first (`benchmark`) or second (`retrained`).
+    `by` names the ranking that chose the best cells: the published runs on CIFAR-100 (`cifar100`),
+    the retraining (`baseline`), or a compared ranking: the first (`benchmark`) or second
+    (`retrained`).
     """
     wanted = (before, recipe, by, percent)
     rows = json.loads(STORED.read_text())["retrained"]["rows"]

@@ -40,7 +40,7 @@ def at_k(rows: list[dict[str, Any]], percent: float, name: str) -> list[float]:
 
 
 def widest(rows: list[dict[str, Any]], networks: int, percent: float) -> float:
-    """Return the widest interval of seed tau at one K, in tables of at least so many networks."""
+    """Return the widest interval of seed tau at one K, in tables of `networks` or more."""
     large = [row for row in rows if row["networks"] >= networks]
     low = np.array(at_k(large, percent, "seed_tau_low"))
     high = np.array(at_k(large, percent, "seed_tau_high"))

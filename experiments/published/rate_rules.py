@@ -68,7 +68,7 @@ Ints = NDArray[np.int64]
 
 
 class Networks(NamedTuple):
-    """What a rule knows about the networks of a table."""
+    """Facts about the networks of a table, for rules."""
 
     width: Floats
     """[networks] units of a hidden layer; their geometric mean if the layers differ."""
@@ -156,7 +156,7 @@ def fitted(networks: Networks) -> Floats:
 
 
 def networks_of(name: str) -> Networks:
-    """Return what rules know about the networks of `mlp` or `fcnet`."""
+    """Return facts about the networks of `mlp` or `fcnet`, for rules."""
     space = space_of(name)
     names = [space.label(index).split("-") for index in range(space.size)]
     columns = dict(zip(space.values, np.array(names).T, strict=True))  # type: ignore[attr-defined]  # a grid

@@ -1,6 +1,6 @@
 """Analyses of tables: changes between rankings, compared with changes between seeds.
 
-comparing, study, matrix  what is compared: two tables; all recipes of a run; all with all
+comparing, study, matrix  comparison of two tables; of all recipes of a run; of all with all
 paired                    the runs of the same cells in two tables, by seed
 left_out_runs             runs that are left out of a comparison, and why
 equal_cells, replicates   equal cells in place of second runs

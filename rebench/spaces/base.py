@@ -1,4 +1,4 @@
-"""What a search space is: networks with numbers, names and, where it knows them, more.
+"""A search space: networks with numbers, names and, where it knows them, more.
 
 Tables, comparisons and searches know a space only by this class. A space of another package is
 found by an entry point::
@@ -32,8 +32,8 @@ Ints: TypeAlias = NDArray[np.int64]
 class Space(abc.ABC):
     """A set of networks. An item is one of them; its index is a number from 0.
 
-    A space must have `name`, `size`, `label` and `find`. The other methods have a default, or say
-    what the space lacks.
+    A space must have `name`, `size`, `label` and `find`. The other methods have a default, or
+    say that the space lacks it.
 
     Attributes:
         name: the name of the space, which its tables, trials and runs contain.

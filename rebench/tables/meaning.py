@@ -1,4 +1,4 @@
-"""What the numbers of a table mean: their space, their measure, and the settings that select rows.
+"""Meaning of a table's numbers: their space, their measure, and the settings that select rows.
 
 A Parquet file contains this as metadata. A file without it is of NAS-Bench-201, in percent.
 """
