@@ -1,8 +1,8 @@
-"""Decide the predictions of a plan: holds, fails or inconclusive.
+"""Decide the predictions of a plan: holds, fails or inconclusive; of plan H: yes, no or open.
 
-usage: python -m experiments.surface.decided E|F|G [--json] [SWEEP=TABLE ...]
+usage: python -m experiments.surface.decided E|F|G|H [--json] [SWEEP=TABLE ...]
 
-The plans are plan.md (E), plan-f.md (F) and plan-g.md (G).
+The plans are plan.md (E), plan-f.md (F), plan-g.md (G) and plan-h.md (H).
 SWEEP is the name of a sweep's file in this folder, without `.toml`. TABLE is the folder of a run, a
 file or a released table. If it is not given, it is the released table of a complete sweep, and
 `runs/SWEEP` of another sweep. Trials are recognised by their ids. A sweep is evaluated only after
@@ -25,6 +25,7 @@ import pandas as pd
 import rebench.search
 from cells.classes import functional_classes
 from experiments.surface.draw import draw_plan_f
+from experiments.surface.plan_h import measured
 from experiments.surface.reranked import DRAWS, of_pair
 from rebench.analysis.paired import Accuracies, Paired, read_accuracies
 from rebench.analysis.seed_tau import with_interval
@@ -81,7 +82,8 @@ class Prediction(NamedTuple):
     first: str
     second: str
     measure: str = "drop"
-    """`drop`, or `gain`: the difference in tau with the published accuracies, second - first."""
+    """`drop`, or `gain`: the difference in tau with the published accuracies, second - first.
+    Plan H has the measures of `plan_h`."""
     holds_above: float = -math.inf
     holds_below: float = math.inf
     fails_above: float = math.inf
@@ -122,6 +124,13 @@ _HE: Final = "fixed(init=he)"
 _HE_NORMALISED: Final = "fixed(init=he,init_at=normalised)"
 _LOWER: Final = "two-rates(normalised_lr=0.0167)"
 _GAIN: Final[dict[str, Any]] = {"measure": "gain"}
+_H1: Final = ("mini-best-60ep",)
+_H2: Final = ("mini-all", "mini-all-888", "mini-all-999", "mini-all-lower")
+_H3: Final = ("mini-32px", "mini-32px-seeds")
+_LOW: Final = "fixed(lr=0.0125)"
+_500: Final = "random 500"
+_DIFFERENCE: Final = "difference of drops"  # from the drop between `fixed` and `topology`
+_H_WORDS: Final = {"holds": "yes", "fails": "no", "inconclusive": "open"}
 
 PLANS: Final = {
     "E": (
@@ -159,6 +168,25 @@ PLANS: Final = {
         Prediction("G1", _G, "fixed", "topology", **_over(0.10)),
         Prediction("G2", _G, "fixed", "topology", cells="best 30 published", **_over(0.10)),
         Prediction("G3", _G, "topology", "fixed", **_GAIN, **_over(0.0)),
+    ),
+    "H": (
+        Prediction("H1.1", _H1, "fixed", "topology", **_under(0.15)),
+        Prediction("H1.2", _H1, "fixed", "topology", measure="drop of overlap", **_under(0.20)),
+        Prediction("H1.3", _H1, "fixed", "topology", measure="accuracy", **_under(0.0)),
+        Prediction("H2.1", _H2, "fixed", _LOW, cells=_500, **_over(0.10)),
+        Prediction("H2.2", _H2, _LOW, "topology", cells=_500, **_under(0.20)),
+        Prediction(
+            "H2.3", _H2, _LOW, "topology", measure=_DIFFERENCE, cells=_500, **_over(0.0, 0.05)
+        ),
+        Prediction(
+            "H2.4", _H2[:3], "fixed", "topology", measure="drop over seeds", cells=_500,
+            **_over(0.0, 0.10),
+        ),
+        Prediction("H3.1", _H3[1:], "fixed", "topology", **_over(0.0, 0.10)),
+        Prediction("H3.2", _H3, "fixed", "topology", **_over(0.10)),
+        Prediction(
+            "H3.3", (*_H3, "mini-32px-lower"), _LOW, "topology", measure=_DIFFERENCE, **_over(0.0)
+        ),
     ),
 }  # fmt: skip
 
@@ -283,20 +311,25 @@ def _decided(
     parts = [frame for frame in found.values() if frame is not None]
     if len(parts) < len(found):
         return {**line._asdict(), "verdict": "no verdict: trials are missing"}
-    recipes = (line.first, line.second)
+    recipes = [line.first, line.second]
     if line.number == "F2.3":  # recipes of two sweeps with different epochs
         pair = [_runs(part, recipe) for part, recipe in zip(parts, recipes, strict=True)]
     else:
         rows = pd.concat(parts)
         if line.cells:
             rows = rows[rows["index"].isin(SAMPLES[line.cells](published))]
-        pair = [_runs(rows, recipe) for recipe in recipes]
-    if line.measure == "gain":
+        third = ["fixed"] if line.measure == _DIFFERENCE else []
+        pair = [_runs(rows, recipe) for recipe in recipes + third]
+    if line in PLANS["H"]:
+        values = measured(line.measure, pair)
+    elif line.measure == "gain":
         values = gain(Paired.of(*pair).whole, published, line.level)
     else:
         values = of_pair(pair[0], pair[1], line.level)
     low, high = values[f"{line.measure}_low"], values[f"{line.measure}_high"]
     verdict = line.verdict(low, high) if line.number else "shown, not predicted"
+    if line in PLANS["H"]:
+        verdict = " and ".join(_H_WORDS[word] for word in verdict.split(" and "))
     return {**line._asdict(), **values, "verdict": verdict}
 
 
@@ -350,8 +383,11 @@ def line(row: Mapping[str, Any]) -> str:
     name = row["measure"]
     low, high = row[f"{name}_low"], row[f"{name}_high"]
     text += f"      {name} {row[name]:.3f} ({100 * row['level']:g} % CI {low:.3f} to {high:.3f}), "
-    taus = ("first_tau", "second_tau") if name == "gain" else ("tau", "seed_tau")
-    shown = ", ".join(f"{tau.replace('_', ' ')} {row[tau]:.2f}" for tau in taus)
+    if "by_seed_low" in row:
+        shown = f"over seeds {row['by_seed_low']:.3f} to {row['by_seed_high']:.3f}"
+    else:
+        taus = ("first_tau", "second_tau") if name == "gain" else ("tau", "seed_tau")
+        shown = ", ".join(f"{tau.replace('_', ' ')} {row[tau]:.2f}" for tau in taus)
     return f"{text}{shown}, {row['n_cells']} cells\n      {of}"
 
 

@@ -14,11 +14,16 @@ from scipy import stats
 from support import PROJECT
 
 from experiments.surface import decided
+from experiments.surface.plan_h import measured
+from rebench.analysis.paired import Accuracies, Paired
+from rebench.analysis.seed_tau import seed_jackknife
+from rebench.errors import InputError
 
 FOLDER = PROJECT / "experiments" / "surface"
 SWEEPS = {plan: decided.sweeps_of(plan) for plan in decided.PLANS}
 MOVED = {"topology", "topology-lr(init_at=normalised)", "fixed(init=he)"}
 HE_NORMALISED, LOWER = "fixed(init=he,init_at=normalised)", "two-rates(normalised_lr=0.0167)"
+LOW = "fixed(lr=0.0125)"
 HE_OTHERS, FASTER = "fixed(init=he,init_at=others)", "topology(base_lr=2.3)"
 
 
@@ -78,7 +83,9 @@ def verdicts(found, plan="E"):
 
 def limits_of(text):
     """Return the limits in a field of a plan's table: the side, and the number."""
-    found = re.search(r"(upper|lower) limit(?: of the drop)? ([<>]) (-?[\d.]+)", text)
+    found = re.search(
+        r"(upper|lower) limit(?: of the (?:drop|difference))? ([<>]) (-?[\d.]+)", text
+    )
     return found and ({"<": "below", ">": "above"}[found[2]], float(found[3]))
 
 
@@ -88,7 +95,7 @@ def test_thresholds_are_those_of_the_plan(plan):
     lines = [
         [cell.strip() for cell in line.split("|")[1:-1]]
         for line in (FOLDER / file).read_text().splitlines()
-        if re.match(r"\| [FG]?\d", line)
+        if re.match(r"\| [FGH]?\d", line)
     ]
     lines = [line for line in lines if line[0] != "F3.3"]
     predictions = decided.PLANS[plan]
@@ -104,7 +111,7 @@ def test_thresholds_are_those_of_the_plan(plan):
             assert getattr(row, f"{kind}_{side}") == limit
             unused = {"below": "above", "above": "below"}[side]
             assert math.isinf(getattr(row, f"{kind}_{unused}"))
-    at_975 = {"E": {"8", "9", "11", "12"}, "F": {"F2.1", "F2.2", "F2.3"}, "G": set()}
+    at_975 = {"E": {"8", "9", "11", "12"}, "F": {"F2.1", "F2.2", "F2.3"}, "G": set(), "H": set()}
     assert {row.number for row in predictions if row.level == 0.975} == at_975[plan]
 
 
@@ -167,6 +174,55 @@ def test_plan_f_is_decided_from_the_limits_of_each_interval(published, tmp_path,
     assert (cells["F2.1"], cells["F2.3"]) == (120, 90)
     assert cells["F3.1"] == 500
     assert 200 < cells["F3.2"] < 300
+
+
+@pytest.mark.parametrize("true", [True, False])
+def test_plan_h_is_decided_from_the_limits_of_each_interval(published, tmp_path, true):
+    small = {"mini-32px", "mini-32px-seeds", "mini-32px-lower"}
+    moved = {"topology", LOW} if true else {"topology"}
+    others = {} if true else {sweep: {LOW} for sweep in small}
+    frames = all_made(published, moved, "H", **others)
+    best = made("mini-best-60ep", published, set() if true else moved)
+    best["accuracy"] += (-1 if true else 8) * (best["recipe"] == "topology")
+    frames["mini-best-60ep"] = best
+    found = decided_on(tmp_path, published, frames, "H")
+    decisive = verdicts(found, "H")
+    if not true:
+        assert decisive.pop("H2.4") == "yes"
+    assert set(decisive.values()) == {"yes" if true else "no"}, decisive
+    assert [row["n_cells"] for row in found["predictions"]] == [72] * 3 + [500] * 4 + [60] * 3
+    assert "over seeds" in decided.line(found["predictions"][0])
+
+
+def _table(name, runs):
+    seeds = tuple(range(runs.shape[1]))
+    return Accuracies(name=name, cells=np.arange(len(runs)), seeds=seeds, runs=runs)
+
+
+def test_measures_of_plan_h_are_those_of_plain_numpy():
+    rng = np.random.default_rng(5)
+    true = rng.normal(size=(50, 1))
+    tables = [_table(name, true + rng.normal(size=(50, 3))) for name in ("a", "b")]
+    best = [[set(np.argsort(-run)[:10]) for run in table.runs.T] for table in tables]
+    own = [np.mean([len(x & y) / 10 for x, y in itertools.combinations(one, 2)]) for one in best]
+    crossed = [len(best[0][i] & best[1][j]) / 10 for i, j in itertools.permutations(range(3), 2)]
+    found = measured("drop of overlap", tables)
+    assert found["drop of overlap"] == pytest.approx(np.mean(own) - np.mean(crossed))
+    assert found["drop of overlap_low"] < found["drop of overlap"] < found["drop of overlap_high"]
+    gap = tables[1].runs.mean() - tables[0].runs.mean()
+    assert measured("accuracy", tables)["accuracy"] == pytest.approx(gap)
+
+    by_seed = seed_jackknife(Paired.of(*tables), [100.0]).iloc[0]
+    found = measured("drop over seeds", tables)
+    ends = [found["drop over seeds"], found["drop over seeds_low"], found["drop over seeds_high"]]
+    np.testing.assert_allclose(ends, by_seed[["drop", "drop_low", "drop_high"]].astype(float))
+    third = _table("c", rng.normal(size=(50, 3)))
+    first, other = (measured("drop", [one, tables[1]])["drop"] for one in (tables[0], third))
+    both = measured("difference of drops", [*tables, third])["difference of drops"]
+    assert both == pytest.approx(other - first)
+    tables[1].runs[3, 1] = np.nan
+    with pytest.raises(InputError, match="b lacks runs of networks of a"):
+        measured("drop", tables)
 
 
 def test_cells_with_a_second_seed_are_the_random_ones_and_the_best_tenth(published):
