@@ -327,11 +327,13 @@ def _names(*tables: Ranked) -> list[str]:
     for table, plain in zip(tables, ("baseline", "other"), strict=True):
         if isinstance(table, Table):
             names.append(table.name)
+        elif isinstance(table, Path):
+            named = with_settings(str(table))
+            names.append(table.stem if named == str(table) else named)
+        elif isinstance(table, str):
+            names.append(table if ":" in table else with_settings(table))
         else:
-            said = Path(table).stem if isinstance(table, Path) else table
-            if isinstance(said, str) and said and ":" not in said:
-                said = with_settings(said)
-            names.append(said if isinstance(said, str) else plain)
+            names.append(plain)
     if names[0] == names[1]:  # two recipes of one table
         recipes = [table.recipe if isinstance(table, Table) else None for table in tables]
         names = [

@@ -320,19 +320,16 @@ class Reranking(Drawable):
     def _difference(self) -> str:
         """Return the difference of the measure between both tables, with its interval."""
         row, measure = self.improvement, self.baseline.measure
+        better = f"in {100 * row['improved']:.0f} % of the cells"
         names = f"of {self.other.name} minus that of {self.baseline.name}"
         if measure.is_percent:
             value, low, high = (signed(row[name]) for name in ("difference", "low", "high"))
-            return (
-                f"Accuracy {names}: {value} points "
-                f"(95 % CI {low} to {high}), above 0 in {100 * row['improved']:.0f} % of the cells"
-            )
+            return f"Accuracy {names}: {value} points (95 % CI {low} to {high}), above 0 {better}"
         limits = sorted(measure.goodness(np.array([row["low"], row["high"]])).tolist())
         value = f"{measure.goodness(np.array(row['difference'])):+.3g} {measure.unit}".strip()
-        return (
-            f"{measure.name} {names}: {value} (95 % CI {limits[0]:+.3g} to {limits[1]:+.3g}), "
-            f"better in {100 * row['improved']:.0f} % of the cells"
-        )
+        interval = f"(95 % CI {limits[0]:+.3g} to {limits[1]:+.3g})"
+        name = measure.name[:1].upper() + measure.name[1:]
+        return f"{name} {names}: {value} {interval}, better {better}"
 
 
 def rerank(

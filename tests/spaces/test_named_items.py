@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from support import json_of, refusal_of
 
+import rebench
 from rebench.search import compare
 from rebench.tables import open_table
 
@@ -58,6 +59,15 @@ def test_two_tables_are_searched_on_the_names_in_both(tmp_path: Path):
         labels = [space.of_space.label(index) for index in space.indices]
         assert labels == [f"net {number:02}" for number in range(5, 20)]
         assert result.table.final.argmax() == 0, "net 05 has the lowest loss of both"
+
+
+def test_two_tables_are_compared_in_their_unit_and_by_their_names(tmp_path: Path):
+    """The second table adds 0, 2 or 4 to each loss."""
+    first = _ingested(_scores(tmp_path / "first.csv", range(21)))
+    second = _ingested(_scores(tmp_path / "second.csv", range(21), shift=2.0))
+    said = str(rebench.compare(first, second, draws=19))
+    assert "Score of second minus that of first: +2 MSE (95 % CI" in said
+    assert "better in 0 % of the items" in said
 
 
 def test_a_name_that_is_no_cell_is_told_from_a_wrong_cell(tmp_path: Path):
