@@ -331,7 +331,8 @@ def _names(*tables: Ranked) -> list[str]:
             named = with_settings(str(table))
             names.append(table.stem if named == str(table) else named)
         elif isinstance(table, str):
-            names.append(table if ":" in table else with_settings(table))
+            asked = not table or ":" in table  # the empty name of the third table, or settings
+            names.append(table if asked else with_settings(table))
         else:
             names.append(plain)
     if names[0] == names[1]:  # two recipes of one table
