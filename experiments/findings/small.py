@@ -26,6 +26,7 @@ from experiments.surface.decided import (
     PLANS,
     RELEASED,
     SAMPLES,
+    VERDICTS,
     decide,
     of_classes,
     published_accuracy,
@@ -72,8 +73,8 @@ __all__ = [
 ]
 
 _EXPERIMENTS: Final = Path(__file__).parents[1]
-# The words of the plans, and those of the pages.
-VERDICTS: Final = {"holds": "yes", "fails": "no", "inconclusive": "open"}
+# The plans whose records are complete.
+_PLANS: Final = ("E", "F", "G")
 _WITHOUT_TRAINING: Final = ("params", "cubed-depths", "synflow")
 
 
@@ -257,7 +258,7 @@ def change_of_drop(one: Change, other: Change) -> Estimate:
 @functools.cache
 def _decided() -> list[dict[str, Any]]:
     predictions: list[dict[str, Any]] = []
-    for plan in PLANS:
+    for plan in _PLANS:
         tables = {sweep: RELEASED.get(sweep, "not released") for sweep in sweeps_of(plan)}
         predictions += decide(tables, published(), plan)["predictions"]
     return predictions

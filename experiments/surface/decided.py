@@ -38,6 +38,7 @@ __all__ = [
     "PLANS",
     "RELEASED",
     "SAMPLES",
+    "VERDICTS",
     "Prediction",
     "decide",
     "of_classes",
@@ -130,7 +131,8 @@ _H3: Final = ("mini-32px", "mini-32px-seeds")
 _LOW: Final = "fixed(lr=0.0125)"
 _500: Final = "random 500"
 _DIFFERENCE: Final = "difference of drops"  # from the drop between `fixed` and `topology`
-_H_WORDS: Final = {"holds": "yes", "fails": "no", "inconclusive": "open"}
+VERDICTS: Final = {"holds": "yes", "fails": "no", "inconclusive": "open"}
+"""The words of plans E to G, and those of plan H and of the pages."""
 
 PLANS: Final = {
     "E": (
@@ -329,7 +331,7 @@ def _decided(
     low, high = values[f"{line.measure}_low"], values[f"{line.measure}_high"]
     verdict = line.verdict(low, high) if line.number else "shown, not predicted"
     if line in PLANS["H"]:
-        verdict = " and ".join(_H_WORDS[word] for word in verdict.split(" and "))
+        verdict = " and ".join(VERDICTS[word] for word in verdict.split(" and "))
     return {**line._asdict(), **values, "verdict": verdict}
 
 
