@@ -130,13 +130,14 @@ def test_intervals_of_a_mean_and_of_a_rank_have_the_noise_of_similar_cells():
     assert row["mean"] - row["low"] == pytest.approx(row["high"] - row["mean"])
 
 
-def test_a_difference_has_the_noise_of_both_tables():
-    first, second, difference = json_of(
-        "query", "mini@topology", "1696", "--published", "mini@fixed"
-    )
+def test_a_difference_has_the_noise_of_both_tables(capsys):
+    asked = ["query", "mini@topology", "1696", "--published", "mini@fixed"]
+    first, second, difference = json_of(*asked)
     halves = [row["high"] - row["mean"] for row in (first, second)]
     assert difference["high"] - difference["mean"] == pytest.approx(math.hypot(*halves))
     assert difference["mean"] - difference["low"] == pytest.approx(math.hypot(*halves))
+    assert main(asked) == 0
+    assert "no 95 % intervals" not in capsys.readouterr().err, "the row of the difference has none"
 
 
 def test_a_cell_that_diverged_once_has_an_interval_of_its_own_runs():
