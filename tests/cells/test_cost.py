@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import cells
-from cells import Cell, CostModel
+from cells import Cell, CellError, CostModel
 
 # Side of the images and classes of CIFAR-10, CIFAR-100 and ImageNet16-120.
 SHAPES = ((32, 10), (32, 100), (16, 120))
@@ -30,3 +30,11 @@ def test_cost_is_the_published_one(index: int):
 def test_space_has_28_distinct_costs():
     model = CostModel(image_side=32, classes=10)
     assert len(set(model.flops(cells.compile_space().ops).tolist())) == 28
+
+
+@pytest.mark.parametrize("value", [0, -1, 2.5, "16", None])
+@pytest.mark.parametrize("name", ["image_side", "classes", "channels", "cells_per_stage"])
+def test_sizes_are_whole_numbers_of_at_least_one(name, value):
+    sizes = {"image_side": 32, "classes": 10, name: value}
+    with pytest.raises(CellError, match=f"{name} must be a whole number of at least 1"):
+        CostModel(**sizes)
