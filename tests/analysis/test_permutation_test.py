@@ -17,7 +17,8 @@ from rebench.analysis import TOP_PERCENT, Paired, agreement
 from rebench.analysis.common_scale import unchanged
 from rebench.analysis.drop import rank_curve
 from rebench.analysis.p_values import p_values_of
-from rebench.analysis.permutation_test import Exchange, exchange_p_values
+from rebench.analysis.paired import Chooser
+from rebench.analysis.permutation_test import Exchange, _exchanged, exchange_p_values
 from rebench.analysis.tau import dense_codes, top_mask
 from rebench.tables.seed_effects import centred
 
@@ -243,6 +244,23 @@ def test_a_sample_of_many_cells_is_enough_to_find_a_drop(seeds):
     }
     assert np.max(found["changed"]) == pytest.approx(0.01)
     assert np.min(found["equal"]) > 0.01
+
+
+def test_tau_of_a_sample_of_cells_varies_as_the_page_says():
+    """Noise of 0.15 and 0.5 standard deviations of the true accuracies, three runs in a table."""
+    rng = np.random.default_rng(0)
+    true = rng.normal(size=(10_000, 1))
+    deviations = []
+    for noise in (0.15, 0.5):
+        a, b, third = (true + noise * rng.normal(size=(10_000, 3)) for _ in range(3))
+        paired = Paired.of_values(a, b)
+        chooser = Chooser(third[:, 0])
+        percents = np.array([90.0, 50.0, 20.0])
+        found = _exchanged([a, b], paired.classes, percents, chooser, 99, rng)
+        assert (found[0] == 2000).all()
+        deviations += found[2:].std(axis=0).tolist()
+    assert 0.001 < min(deviations) < 0.0025
+    assert 0.0035 < max(deviations) < 0.0065
 
 
 def _curve(a, b, top_percent=LEVELS, **options):

@@ -13,7 +13,7 @@ import pytest
 from scipy import stats
 from support import PROJECT
 
-from experiments.surface import decided
+from experiments.surface import decided, plan_h
 from experiments.surface.plan_h import measured
 from rebench.analysis.paired import Accuracies, Paired
 from rebench.analysis.seed_tau import seed_jackknife
@@ -30,6 +30,7 @@ HE_OTHERS, FASTER = "fixed(init=he,init_at=others)", "topology(base_lr=2.3)"
 @pytest.fixture(autouse=True)
 def few_draws(monkeypatch):
     monkeypatch.setattr(decided, "DRAWS", 200)
+    monkeypatch.setattr(plan_h, "DRAWS", 200)
 
 
 @pytest.fixture(scope="module")
